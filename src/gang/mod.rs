@@ -1,0 +1,3 @@
+//! The model: what a gang is. Pure data and pure functions.
+
+pub mod field;

@@ -1,0 +1,6 @@
+//! Muster: gang scheduling for any Kubernetes workload on any scheduler.
+
+#![forbid(unsafe_code)]
+
+pub mod admission;
+pub mod gang;
