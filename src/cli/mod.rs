@@ -1,0 +1,5 @@
+//! The command line: what reads files and prints for people.
+//!
+//! Must not know the rules of a gang; it hands objects over and prints what comes back.
+
+pub mod yaml;
