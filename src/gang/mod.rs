@@ -1,3 +1,4 @@
 //! The model: what a gang is. Pure data and pure functions.
 
 pub mod field;
+pub mod quantity;
