@@ -1,0 +1,373 @@
+//! What a pod asks of a node, counted as kube-scheduler counts it.
+//!
+//! Takes a pod spec as a user wrote it, applies the defaults that the API server would apply when
+//! the pod is created, and sums up. Follows Kubernetes 1.37 (`SetObjectDefaults_Pod`,
+//! `DefaultPodLevelResources`, and `PodRequests` of component-helpers v0.37.0) and is checked
+//! against them (`fixtures/resources`). Knows nothing of workloads, replicas or nodes, nor of
+//! what is decided only in a cluster: LimitRange defaults, RuntimeClass overhead, resource claims.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Deserializer, Serialize};
+
+use super::quantity::Quantity;
+
+/// A sum or product of a resource that no quantity can hold.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the total of {resource} is too large to count")]
+pub struct OverflowError {
+    pub resource: String,
+}
+
+/// Quantities by resource name, as in `requests` and `limits`.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+#[serde(transparent)]
+pub struct ResourceList(BTreeMap<String, Quantity>);
+
+impl<'de> Deserialize<'de> for ResourceList {
+    /// `null` is the empty list, as to Go.
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        or_default(deserializer).map(Self)
+    }
+}
+
+impl FromIterator<(String, Quantity)> for ResourceList {
+    fn from_iter<I: IntoIterator<Item = (String, Quantity)>>(entries: I) -> Self {
+        Self(entries.into_iter().collect())
+    }
+}
+
+impl ResourceList {
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub fn get(&self, resource: &str) -> Option<Quantity> {
+        self.0.get(resource).copied()
+    }
+
+    pub fn contains(&self, resource: &str) -> bool {
+        self.0.contains_key(resource)
+    }
+
+    pub fn insert(&mut self, resource: impl Into<String>, quantity: Quantity) {
+        self.0.insert(resource.into(), quantity);
+    }
+
+    /// The entries by name.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, Quantity)> {
+        self.0
+            .iter()
+            .map(|(resource, quantity)| (resource.as_str(), *quantity))
+    }
+
+    /// Adds every entry of the other list. On an error the list is partly summed; drop it.
+    pub fn checked_add(&mut self, other: &Self) -> Result<(), OverflowError> {
+        for (resource, quantity) in &other.0 {
+            match self.0.get_mut(resource) {
+                Some(sum) => *sum = sum.checked_add(*quantity).ok_or_else(overflow(resource))?,
+                None => self.insert(resource, *quantity),
+            }
+        }
+        Ok(())
+    }
+
+    /// Keeps the greater quantity of every resource; what only one list names is kept as it is.
+    pub fn max_merge(&mut self, other: &Self) {
+        for (resource, quantity) in &other.0 {
+            let kept = self.get(resource).map(|kept| kept.max(*quantity));
+            self.insert(resource, kept.unwrap_or(*quantity));
+        }
+    }
+
+    /// Every quantity times a count, such as a number of equal pods.
+    pub fn checked_mul(&self, count: u64) -> Result<Self, OverflowError> {
+        self.iter()
+            .map(|(resource, quantity)| {
+                let product = quantity.checked_mul(count).ok_or_else(overflow(resource))?;
+                Ok((resource.to_owned(), product))
+            })
+            .collect()
+    }
+
+    /// As the API server stores it: rounded up to milli-units.
+    fn stored(&self) -> Self {
+        self.iter()
+            .map(|(resource, quantity)| (resource.to_owned(), quantity.round_up_to_milli()))
+            .collect()
+    }
+
+    /// Takes over what the other list names and this one does not.
+    fn fill(&mut self, other: &Self) {
+        for (resource, quantity) in &other.0 {
+            self.0.entry(resource.clone()).or_insert(*quantity);
+        }
+    }
+}
+
+fn overflow(resource: &str) -> impl FnOnce() -> OverflowError + '_ {
+    || OverflowError {
+        resource: resource.to_owned(),
+    }
+}
+
+/// The `resources` of a container or of a pod.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(default)]
+pub struct Requirements {
+    pub requests: ResourceList,
+    pub limits: ResourceList,
+}
+
+/// A container or init container, as far as counting needs it.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Container<'a> {
+    #[serde(borrow, deserialize_with = "text")]
+    pub name: Cow<'a, str>,
+    #[serde(borrow, deserialize_with = "optional_text")]
+    pub restart_policy: Option<Cow<'a, str>>,
+    pub resources: Option<Requirements>,
+}
+
+impl Container<'_> {
+    /// A native sidecar, where the container is an init container.
+    fn restarts_always(&self) -> bool {
+        self.restart_policy.as_deref() == Some("Always")
+    }
+}
+
+/// A pod spec, as far as counting needs it.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct PodResources<'a> {
+    #[serde(borrow, deserialize_with = "containers")]
+    pub containers: Vec<Container<'a>>,
+    #[serde(borrow, deserialize_with = "containers")]
+    pub init_containers: Vec<Container<'a>>,
+    pub overhead: ResourceList,
+    /// Pod-level resources: beta and on since Kubernetes 1.34.
+    pub resources: Option<Requirements>,
+}
+
+fn or_default<'de, D: Deserializer<'de>, T>(deserializer: D) -> Result<T, D::Error>
+where
+    T: Deserialize<'de> + Default,
+{
+    Option::deserialize(deserializer).map(Option::unwrap_or_default)
+}
+
+/// Borrows where it can. Serde by itself would copy the text of an `Option<Cow<str>>`.
+#[derive(Deserialize)]
+struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
+
+/// For a text that may be missing or `null`: embed it with `#[serde(borrow, default, deserialize_with)]`.
+pub fn optional_text<'de: 'a, 'a, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<Cow<'a, str>>, D::Error> {
+    Ok(Option::<Text<'a>>::deserialize(deserializer)?.map(|text| text.0))
+}
+
+/// For a text where `null` is the empty text.
+pub fn text<'de: 'a, 'a, D: Deserializer<'de>>(deserializer: D) -> Result<Cow<'a, str>, D::Error> {
+    optional_text(deserializer).map(Option::unwrap_or_default)
+}
+
+/// For a list of containers where `null` is the empty list, and a `null` in it an empty container, as to Go.
+pub fn containers<'de: 'a, 'a, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Vec<Container<'a>>, D::Error> {
+    let list: Vec<Option<Container<'a>>> = or_default(deserializer)?;
+    Ok(list.into_iter().map(Option::unwrap_or_default).collect())
+}
+
+/// What the pod takes from a node in the eyes of kube-scheduler.
+///
+/// Resource names with a quantity of zero stay in the list, as they do there.
+pub fn pod_requests(pod: &PodResources<'_>) -> Result<ResourceList, OverflowError> {
+    let mut total = aggregate(pod, container_requests)?;
+    if let Some(resources) = &pod.resources {
+        let pod_level = pod_level_requests(pod, resources, &total)?;
+        total.0.extend(pod_level.0);
+    }
+    total.checked_add(&pod.overhead.stored())?;
+    Ok(total)
+}
+
+/// A container's requests after defaulting: a limit stands in where no request is given.
+fn container_requests(resources: &Requirements) -> ResourceList {
+    let mut requests = resources.requests.stored();
+    requests.fill(&resources.limits.stored());
+    requests
+}
+
+/// All containers together, as `aggregateContainerResourcesByFn` (component-helpers v0.37.0).
+fn aggregate(
+    pod: &PodResources<'_>,
+    list: impl Fn(&Requirements) -> ResourceList,
+) -> Result<ResourceList, OverflowError> {
+    let list = |container: &Container<'_>| container.resources.as_ref().map(&list);
+    let mut total = ResourceList::new();
+    for resources in pod.containers.iter().filter_map(list) {
+        total.checked_add(&resources)?;
+    }
+    let mut sidecars = ResourceList::new();
+    let mut start = ResourceList::new();
+    for container in &pod.init_containers {
+        let mut resources = list(container).unwrap_or_default();
+        if container.restarts_always() {
+            // A sidecar runs beside the containers, and beside the init containers after it.
+            total.checked_add(&resources)?;
+            sidecars.checked_add(&resources)?;
+            start.max_merge(&sidecars);
+        } else {
+            resources.checked_add(&sidecars)?;
+            start.max_merge(&resources);
+        }
+    }
+    total.max_merge(&start);
+    Ok(total)
+}
+
+/// The pod-level requests that take the place of the containers' sum.
+///
+/// Cpu and memory without a pod-level request keep the containers' sum if there is one, and are the
+/// pod-level limit otherwise. Huge pages cannot be overcommitted: without a pod-level request they
+/// are the pod-level limit, whatever the containers ask, and without that the containers' limits
+/// (`DefaultPodLevelResources`, Kubernetes 1.37; the path it replaces, in `SetDefaults_Pod`, has the
+/// same rules).
+fn pod_level_requests(
+    pod: &PodResources<'_>,
+    resources: &Requirements,
+    sum: &ResourceList,
+) -> Result<ResourceList, OverflowError> {
+    let mut requests = resources.requests.stored();
+    let mut limits = resources.limits.stored();
+    if requests.is_empty() && limits.is_empty() {
+        return Ok(requests);
+    }
+    limits
+        .0
+        .retain(|resource, _| is_huge_page(resource) || !sum.contains(resource));
+    requests.fill(&limits);
+    let mut huge_pages = aggregate(pod, |resources| resources.limits.stored())?;
+    huge_pages.0.retain(|resource, _| is_huge_page(resource));
+    requests.fill(&huge_pages);
+    requests
+        .0
+        .retain(|resource, _| resource == "cpu" || resource == "memory" || is_huge_page(resource));
+    Ok(requests)
+}
+
+fn is_huge_page(resource: &str) -> bool {
+    resource.starts_with("hugepages-")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::Path;
+
+    use super::*;
+
+    #[derive(Deserialize)]
+    struct Known<'a> {
+        #[serde(borrow)]
+        spec: PodResources<'a>,
+        requests: BTreeMap<String, String>,
+    }
+
+    fn printed(list: &ResourceList) -> BTreeMap<String, String> {
+        list.iter()
+            .map(|(resource, quantity)| (resource.to_owned(), quantity.to_string()))
+            .collect()
+    }
+
+    fn list(json: &str) -> ResourceList {
+        serde_json::from_str(json).expect("a resource list")
+    }
+
+    #[test]
+    fn every_pod_is_counted_as_kubernetes_counts_it() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/resources");
+        let mut cases = 0;
+        for entry in fs::read_dir(folder).expect("the fixtures") {
+            let path = entry.expect("an entry").path();
+            let name = path.file_stem().expect("a name").to_string_lossy();
+            let text = fs::read_to_string(&path).expect("a text");
+            let known: Known<'_> = serde_json::from_str(&text).expect(&name);
+            let requests = pod_requests(&known.spec).expect("a sum");
+            assert_eq!(printed(&requests), known.requests, "{name}");
+            cases += 1;
+        }
+        assert!(cases >= 25, "{cases}");
+    }
+
+    #[test]
+    fn names_are_borrowed_from_the_text() {
+        let text = r#"{"containers":[{"name":"a","restartPolicy":"Always","image":"x"}]}"#;
+        let pod: PodResources<'_> = serde_json::from_str(text).expect("a pod");
+        assert!(matches!(pod.containers[0].name, Cow::Borrowed("a")));
+        assert!(matches!(
+            pod.containers[0].restart_policy,
+            Some(Cow::Borrowed("Always"))
+        ));
+    }
+
+    #[test]
+    fn a_broken_quantity_is_named_with_its_path() {
+        let text = r#"{"containers":[{"resources":{"limits":{"cpu":"1x"}}}]}"#;
+        let mut json = serde_json::Deserializer::from_str(text);
+        let error = serde_path_to_error::deserialize::<_, PodResources<'_>>(&mut json)
+            .expect_err("no quantity");
+        assert_eq!(
+            error.path().to_string(),
+            "containers[0].resources.limits.cpu"
+        );
+        let reason = error.inner().to_string();
+        assert!(reason.starts_with(r#"quantity "1x": "#), "{reason}");
+    }
+
+    #[test]
+    fn a_product_counts_equal_pods() {
+        let pods = list(r#"{"cpu":"250m","memory":"1536Mi"}"#).checked_mul(4);
+        let printed = serde_json::to_string(&pods.expect("in range")).expect("json");
+        assert_eq!(printed, r#"{"cpu":"1","memory":"6Gi"}"#);
+    }
+
+    #[test]
+    fn a_merge_keeps_the_greater_and_what_only_one_side_names() {
+        let mut left = list(r#"{"a":"1","b":"1Ki","c":"3"}"#);
+        left.max_merge(&list(r#"{"a":"2","b":"1024","d":"4"}"#));
+        let printed = serde_json::to_string(&left).expect("json");
+        assert_eq!(printed, r#"{"a":"2","b":"1Ki","c":"3","d":"4"}"#);
+    }
+
+    #[test]
+    fn an_overflow_names_the_resource() {
+        let mut large = list(r#"{"example.com/x":"1e29"}"#);
+        let expected = OverflowError {
+            resource: "example.com/x".to_owned(),
+        };
+        assert_eq!(large.checked_mul(2), Err(expected.clone()));
+        assert_eq!(large.clone().checked_add(&large), Err(expected.clone()));
+        large.insert("cpu", Quantity::from_units(1));
+        let container = Container {
+            resources: Some(Requirements {
+                requests: large,
+                ..Requirements::default()
+            }),
+            ..Container::default()
+        };
+        let pod = PodResources {
+            containers: vec![container.clone(), container],
+            ..PodResources::default()
+        };
+        assert_eq!(pod_requests(&pod), Err(expected));
+    }
+}
