@@ -129,11 +129,7 @@ impl FieldError {
         Self::new(ErrorKind::Duplicate, field, Some(value.into()), "")
     }
 
-    pub fn not_found(
-        field: FieldPath,
-        value: impl Into<Value>,
-        detail: impl Into<String>,
-    ) -> Self {
+    pub fn not_found(field: FieldPath, value: impl Into<Value>, detail: impl Into<String>) -> Self {
         Self::new(ErrorKind::NotFound, field, Some(value.into()), detail)
     }
 
@@ -155,6 +151,13 @@ impl FieldError {
             self.detail.push_str("; ");
         }
         self.detail.push_str(hint);
+        self
+    }
+
+    /// Replaces the message's explanation.
+    #[must_use]
+    pub fn with_detail(mut self, detail: &str) -> Self {
+        detail.clone_into(&mut self.detail);
         self
     }
 

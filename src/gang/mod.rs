@@ -1,5 +1,20 @@
-//! The model: what a gang is. Pure data and pure functions.
+//! The model: what a gang is, how large, under which name, with which resources.
+//!
+//! Pure data and pure functions. Nothing here knows a workload kind, a scheduler's objects,
+//! HTTP or a cluster; an invalid [`Part`] cannot be built, its constructor returns field errors.
 
+pub mod duration;
 pub mod field;
+pub mod link;
+pub mod member;
+pub mod name;
+pub mod plan;
+pub mod policy;
 pub mod quantity;
 pub mod resources;
+
+pub use field::{FieldError, FieldPath};
+pub use member::{Member, Stamp};
+pub use name::{Attempt, BundleName, GangName, Identity, PartName, Round};
+pub use plan::{Barrier, Gang, Level, Owner, Part, PartDraft, Plan, Role, Shape};
+pub use policy::{Located, Policy, SchedulerKind, Strictness, TimeoutAction};

@@ -1,0 +1,77 @@
+//! The keys that tie a pod to a gang, of every scheduler that Muster knows.
+//!
+//! In one place because two sides need them: a workload adapter must notice a link that the user
+//! wrote, and a backend writes its own. What the values mean is the backend's business.
+
+use super::policy::SchedulerKind;
+
+/// Where a link is written on a pod.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LinkPlace {
+    Label,
+    Annotation,
+    /// A field of the pod's spec.
+    Field,
+}
+
+/// One way to tie a pod to a gang.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LinkKey {
+    pub scheduler: SchedulerKind,
+    pub place: LinkPlace,
+    pub key: &'static str,
+}
+
+const fn link(scheduler: SchedulerKind, place: LinkPlace, key: &'static str) -> LinkKey {
+    LinkKey {
+        scheduler,
+        place,
+        key,
+    }
+}
+
+/// Kubernetes 1.36 and later.
+pub const SCHEDULING_GROUP: LinkKey =
+    link(SchedulerKind::Native, LinkPlace::Field, "schedulingGroup");
+/// Kubernetes 1.35 only.
+pub const WORKLOAD_REF: LinkKey = link(SchedulerKind::Native, LinkPlace::Field, "workloadRef");
+/// The only key that Volcano's scheduler reads; `scheduling.volcano.sh/group-name` is read nowhere.
+pub const VOLCANO: LinkKey = link(
+    SchedulerKind::Volcano,
+    LinkPlace::Annotation,
+    "scheduling.k8s.io/group-name",
+);
+pub const COSCHEDULING: LinkKey = link(
+    SchedulerKind::Coscheduling,
+    LinkPlace::Label,
+    "scheduling.x-k8s.io/pod-group",
+);
+
+/// Every known link.
+pub const ALL: [LinkKey; 9] = [
+    SCHEDULING_GROUP,
+    WORKLOAD_REF,
+    VOLCANO,
+    COSCHEDULING,
+    link(
+        SchedulerKind::Koordinator,
+        LinkPlace::Label,
+        "pod-group.scheduling.sigs.k8s.io",
+    ),
+    link(
+        SchedulerKind::Koordinator,
+        LinkPlace::Annotation,
+        "gang.scheduling.koordinator.sh/name",
+    ),
+    link(
+        SchedulerKind::Yunikorn,
+        LinkPlace::Annotation,
+        "yunikorn.apache.org/task-group-name",
+    ),
+    link(SchedulerKind::Kai, LinkPlace::Annotation, "pod-group-name"),
+    link(
+        SchedulerKind::Kai,
+        LinkPlace::Label,
+        "kai.scheduler/subgroup-name",
+    ),
+];

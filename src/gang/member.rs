@@ -1,0 +1,130 @@
+//! What a member of a gang knows of it: the stamp that it carries, and its identity.
+//!
+//! A child's admission is a function of the child alone, so whatever its link needs later is
+//! stamped on the template when the workload is created. A stamp holds only what follows from the
+//! spec; identity (uid, index, attempt, round) is known when the child is made.
+
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use super::name::Identity;
+use super::plan::{Level, Part};
+use super::policy::SchedulerKind;
+
+/// The value of the annotation `muster.dev/stamp`: compact JSON.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Stamp {
+    #[serde(serialize_with = "write_word", deserialize_with = "read_scheduler")]
+    pub scheduler: SchedulerKind,
+    #[serde(serialize_with = "write_level", deserialize_with = "read_level")]
+    pub level: Level,
+    pub size: u32,
+    pub quorum: u32,
+    /// The part's position in the plan: Kubernetes 1.35 takes eight gangs to a Workload object.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub ordinal: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bundle: Option<String>,
+}
+
+impl Stamp {
+    pub fn new(scheduler: SchedulerKind, ordinal: usize, part: &Part) -> Self {
+        Self {
+            scheduler,
+            level: part.level(),
+            size: part.size(),
+            quorum: part.quorum(),
+            ordinal: u32::try_from(ordinal).unwrap_or(u32::MAX),
+            bundle: part.bundle().map(|b| b.value.as_str().to_owned()),
+        }
+    }
+
+    pub fn parse(text: &str) -> Result<Self, serde_json::Error> {
+        serde_json::from_str(text)
+    }
+
+    pub fn to_json(&self) -> String {
+        // A struct of plain numbers and strings: serialising it cannot fail.
+        serde_json::to_string(self).unwrap_or_default()
+    }
+}
+
+/// A pod, or a template of pods, that belongs to a gang.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Member {
+    pub identity: Identity,
+    /// The role within the gang.
+    pub role: String,
+    pub stamp: Stamp,
+}
+
+impl Member {
+    /// The gang's index in its part, as the label `muster.dev/index` carries it.
+    pub fn index(&self) -> u32 {
+        self.identity.index.unwrap_or(0)
+    }
+}
+
+fn is_zero(n: &u32) -> bool {
+    *n == 0
+}
+
+fn write_word<S: Serializer>(kind: &SchedulerKind, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(kind.as_str())
+}
+
+fn read_scheduler<'de, D: Deserializer<'de>>(deserializer: D) -> Result<SchedulerKind, D::Error> {
+    let word = <&str>::deserialize(deserializer)?;
+    word.parse().map_err(D::Error::custom)
+}
+
+fn write_level<S: Serializer>(level: &Level, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(level.as_str())
+}
+
+fn read_level<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Level, D::Error> {
+    match <&str>::deserialize(deserializer)? {
+        "Whole" => Ok(Level::Whole),
+        "Group" => Ok(Level::Group),
+        "Replica" => Ok(Level::Replica),
+        other => Err(D::Error::custom(format!("unknown level {other:?}"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stamp_is_read_as_it_was_written() {
+        let mut stamp = Stamp {
+            scheduler: SchedulerKind::Volcano,
+            level: Level::Replica,
+            size: 4,
+            quorum: 3,
+            ordinal: 0,
+            bundle: None,
+        };
+        assert_eq!(
+            stamp.to_json(),
+            r#"{"scheduler":"volcano","level":"Replica","size":4,"quorum":3}"#
+        );
+        assert_eq!(Stamp::parse(&stamp.to_json()).unwrap(), stamp);
+        stamp.ordinal = 9;
+        stamp.bundle = Some("ring".into());
+        assert_eq!(Stamp::parse(&stamp.to_json()).unwrap(), stamp);
+    }
+
+    #[test]
+    fn a_broken_stamp_is_an_error() {
+        for text in [
+            "",
+            "{}",
+            "null",
+            r#"{"scheduler":"x","level":"Whole","size":1,"quorum":1}"#,
+        ] {
+            assert!(Stamp::parse(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,294 @@
+//! Names of gangs: valid DNS labels that never mean two gangs.
+//!
+//! `<workload>-<part>[-<index>]-<attempt>-<hash>`, the hash over namespace, uid, part, index,
+//! attempt and round. Unique in the cluster and not only in the namespace, because KAI keys
+//! PodGroups by bare name; never reused by a restart, because coscheduling and Koordinator count
+//! the members of the previous attempt.
+
+use std::fmt;
+
+use sha2::{Digest, Sha256};
+
+/// The longest DNS label, and the longest label value: coscheduling links by label.
+const MAX_NAME: usize = 63;
+const HASH_LENGTH: usize = 10;
+/// Kubernetes' own alphabet for generated names (`k8s.io/apimachinery/pkg/util/rand`):
+/// no vowels, so that no word appears.
+const ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
+
+/// The name of a part within its plan; also the value of the label `muster.dev/gang`.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PartName(String);
+
+impl PartName {
+    /// The part of a plan whose whole workload is one gang.
+    pub fn whole() -> Self {
+        Self("all".to_owned())
+    }
+
+    pub fn new(name: impl Into<String>) -> Self {
+        Self(name.into())
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// The name that gangs of one bundle share.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct BundleName(String);
+
+impl BundleName {
+    /// A DNS label: it becomes part of object names and labels.
+    pub fn new(name: &str) -> Option<Self> {
+        is_dns_label(name).then(|| Self(name.to_owned()))
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// The name of a gang's scheduler object.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct GangName(String);
+
+impl GangName {
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    pub fn into_string(self) -> String {
+        self.0
+    }
+}
+
+impl fmt::Display for GangName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Which start of the workload a gang belongs to. A new attempt is a new gang.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Attempt {
+    /// Restarts of the whole workload.
+    pub whole: u32,
+    /// Restarts of this replica alone (JobSet's `RestartJob`); only for gangs of one replica.
+    pub own: u32,
+}
+
+impl fmt::Display for Attempt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.own {
+            0 => write!(f, "{}", self.whole),
+            own => write!(f, "{}-{own}", self.whole),
+        }
+    }
+}
+
+/// How often the workload was resumed within one attempt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Round(pub u32);
+
+impl Round {
+    #[must_use]
+    pub fn next(self) -> Self {
+        Self(self.0.saturating_add(1))
+    }
+}
+
+/// Everything that tells one gang from another.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Identity {
+    pub namespace: String,
+    /// The workload's name. In the name for people; the uid is what counts.
+    pub workload: String,
+    pub uid: String,
+    pub part: PartName,
+    /// The replica, for gangs of one replica.
+    pub index: Option<u32>,
+    pub attempt: Attempt,
+    pub round: Round,
+}
+
+impl Identity {
+    /// The gang's name.
+    pub fn name(&self) -> GangName {
+        self.named("gang", self.part.as_str(), self.index)
+    }
+
+    /// The name of an object that several gangs of this start of the workload share: a bundle's,
+    /// or one that stands for the whole plan. `kind` keeps it apart from a part of the same name.
+    pub fn shared_name(&self, kind: &str, name: &str) -> GangName {
+        self.named(kind, name, None)
+    }
+
+    fn named(&self, kind: &str, part: &str, index: Option<u32>) -> GangName {
+        let index_text = index.map(|i| i.to_string());
+        let attempt = self.attempt.to_string();
+        let mut name = String::with_capacity(MAX_NAME);
+        let segments = [
+            Some(self.workload.as_str()),
+            Some(part).filter(|p| !p.is_empty()),
+            index_text.as_deref(),
+            Some(&attempt),
+        ];
+        for segment in segments.into_iter().flatten() {
+            if !name.is_empty() {
+                name.push('-');
+            }
+            // A workload's name may be a DNS subdomain; a gang's is a label.
+            name.extend(segment.chars().map(|c| match c {
+                'a'..='z' | '0'..='9' => c,
+                'A'..='Z' => c.to_ascii_lowercase(),
+                _ => '-',
+            }));
+        }
+        name.truncate(MAX_NAME - HASH_LENGTH - 1);
+        let mut label = name.trim_matches('-').to_owned();
+        if !label.is_empty() {
+            label.push('-');
+        }
+        self.push_hash(&mut label, kind, part, index);
+        GangName(label)
+    }
+
+    fn push_hash(&self, out: &mut String, kind: &str, part: &str, index: Option<u32>) {
+        let mut hash = Sha256::new();
+        // Each field with its length, so that no two lists of fields are the same bytes.
+        for field in [kind, &self.namespace, &self.uid, part] {
+            hash.update((field.len() as u64).to_le_bytes());
+            hash.update(field);
+        }
+        hash.update([u8::from(index.is_some())]);
+        hash.update(index.unwrap_or(0).to_le_bytes());
+        for count in [self.attempt.whole, self.attempt.own, self.round.0] {
+            hash.update(count.to_le_bytes());
+        }
+        let digest = hash.finalize();
+        let mut bits = digest
+            .iter()
+            .take(8)
+            .fold(0u64, |acc, byte| (acc << 8) | u64::from(*byte));
+        for _ in 0..HASH_LENGTH {
+            let letter = (bits % ALPHABET.len() as u64) as usize;
+            out.push(char::from(ALPHABET[letter]));
+            bits /= ALPHABET.len() as u64;
+        }
+    }
+}
+
+/// Whether a text is a DNS label (RFC 1123), as Kubernetes checks it.
+pub fn is_dns_label(text: &str) -> bool {
+    let alphanumeric = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
+    let bytes = text.as_bytes();
+    (1..=MAX_NAME).contains(&bytes.len())
+        && bytes.iter().all(|b| alphanumeric(*b) || *b == b'-')
+        && bytes.first().is_some_and(|b| alphanumeric(*b))
+        && bytes.last().is_some_and(|b| alphanumeric(*b))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::{HashMap, HashSet};
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn identity() -> impl Strategy<Value = Identity> {
+        // Few values per field, so that generated identities often differ in one field only.
+        let name = prop_oneof!["[a-c]{1,2}", "[a-z0-9-]{1,70}", "[a-z.]{1,20}"];
+        (
+            "[a-b]{1,2}",
+            name,
+            "[a-b]{1,2}",
+            prop_oneof!["[a-c]{1,2}", "[a-c]-[0-1]", "[a-z]{60}"],
+            prop_oneof![Just(None), (0..3u32).prop_map(Some)],
+            (0..3u32, 0..2u32, 0..3u32),
+        )
+            .prop_map(|(namespace, workload, uid, part, index, counts)| Identity {
+                namespace,
+                workload,
+                uid,
+                part: PartName::new(part),
+                index,
+                attempt: Attempt {
+                    whole: counts.0,
+                    own: counts.1,
+                },
+                round: Round(counts.2),
+            })
+    }
+
+    /// All but the workload's name, which follows from the uid.
+    fn key(id: &Identity) -> (String, String, PartName, Option<u32>, Attempt, Round) {
+        (
+            id.namespace.clone(),
+            id.uid.clone(),
+            id.part.clone(),
+            id.index,
+            id.attempt,
+            id.round,
+        )
+    }
+
+    proptest! {
+        #[test]
+        fn a_name_is_always_a_dns_label(id in identity()) {
+            let name = id.name();
+            prop_assert!(is_dns_label(name.as_str()), "{name}");
+        }
+
+        #[test]
+        fn two_gangs_never_share_a_name(ids in proptest::collection::vec(identity(), 2..200)) {
+            let mut seen = HashMap::new();
+            for id in ids {
+                // The same text of a workload name would hide a weak hash behind the prefix.
+                let id = Identity { workload: "w".into(), ..id };
+                if let Some(other) = seen.insert(id.name(), key(&id)) {
+                    prop_assert_eq!(other, key(&id));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn every_field_of_the_identity_is_in_the_name() {
+        let base = Identity {
+            namespace: "ml".into(),
+            workload: "train".into(),
+            uid: "7f6c".into(),
+            part: PartName::new("workers"),
+            index: Some(1),
+            attempt: Attempt { whole: 2, own: 0 },
+            round: Round(0),
+        };
+        let with = |change: fn(&mut Identity)| {
+            let mut id = base.clone();
+            change(&mut id);
+            id.name()
+        };
+        let names = [
+            base.name(),
+            base.shared_name("bundle", "workers"),
+            with(|id| id.namespace.push('2')),
+            with(|id| id.uid.push('2')),
+            with(|id| id.part = PartName::new("workers2")),
+            with(|id| id.index = None),
+            with(|id| id.index = Some(2)),
+            with(|id| id.attempt.whole = 3),
+            with(|id| id.attempt.own = 1),
+            with(|id| id.round = Round(1)),
+        ];
+        let different: HashSet<_> = names.iter().collect();
+        assert_eq!(different.len(), names.len());
+        assert!(
+            base.name().as_str().starts_with("train-workers-1-2-"),
+            "{}",
+            base.name()
+        );
+    }
+}
