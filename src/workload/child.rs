@@ -1,0 +1,172 @@
+//! Children of a stamped workload: Jobs and pods that carry a stamp and need a link.
+//!
+//! A child's admission is a function of the child alone. JobSet writes uid, index and attempt as
+//! labels on its Jobs and their pods; the stamp says the rest.
+
+use serde::Deserialize;
+
+use crate::gang::link::LinkKey;
+use crate::gang::link::{self, LinkPlace};
+use crate::gang::{
+    Attempt, FieldError, FieldPath, Identity, Level, Member, PartName, Round, Stamp,
+};
+
+use super::keys;
+use super::view::{Meta, Text, or_default};
+
+const JOBSET_NAME: &str = "jobset.sigs.k8s.io/jobset-name";
+const JOBSET_UID: &str = "jobset.sigs.k8s.io/jobset-uid";
+const REPLICATED_JOB: &str = "jobset.sigs.k8s.io/replicatedjob-name";
+const JOB_INDEX: &str = "jobset.sigs.k8s.io/job-index";
+const ATTEMPT: &str = "jobset.sigs.k8s.io/restart-attempt";
+/// Only with JobSet's gate RestartJob: restarts of this Job alone.
+const OWN_ATTEMPT: &str = "jobset.sigs.k8s.io/job-restart-attempt";
+
+/// A Job, as far as its link goes.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Job<'a> {
+    #[serde(borrow, deserialize_with = "or_default")]
+    pub metadata: Meta<'a>,
+    #[serde(borrow, deserialize_with = "or_default")]
+    pub spec: JobSpec<'a>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct JobSpec<'a> {
+    pub suspend: Option<bool>,
+    #[serde(borrow, deserialize_with = "or_default")]
+    pub template: PodTemplate<'a>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct PodTemplate<'a> {
+    #[serde(borrow)]
+    pub metadata: Option<Meta<'a>>,
+    #[serde(borrow, deserialize_with = "or_default")]
+    pub spec: PodSpec<'a>,
+}
+
+/// A pod, as far as its link goes.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Pod<'a> {
+    #[serde(borrow, deserialize_with = "or_default")]
+    pub metadata: Meta<'a>,
+    #[serde(borrow, deserialize_with = "or_default")]
+    pub spec: PodSpec<'a>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct PodSpec<'a> {
+    #[serde(borrow)]
+    pub scheduler_name: Option<Text<'a>>,
+    #[serde(borrow)]
+    pub scheduling_group: Option<SchedulingGroup<'a>>,
+    #[serde(borrow)]
+    pub workload_ref: Option<WorkloadRef<'a>>,
+}
+
+#[derive(Debug, Default, Deserialize, PartialEq)]
+#[serde(rename_all = "camelCase", default)]
+pub struct SchedulingGroup<'a> {
+    #[serde(borrow)]
+    pub pod_group_name: Option<Text<'a>>,
+}
+
+#[derive(Debug, Default, Deserialize, PartialEq)]
+#[serde(rename_all = "camelCase", default)]
+pub struct WorkloadRef<'a> {
+    #[serde(borrow)]
+    pub name: Option<Text<'a>>,
+    #[serde(borrow)]
+    pub pod_group: Option<Text<'a>>,
+    #[serde(borrow)]
+    pub pod_group_replica_key: Option<Text<'a>>,
+}
+
+/// Any link that a pod or template already has.
+pub fn existing_link(meta: Option<&Meta<'_>>, spec: &PodSpec<'_>) -> Option<LinkKey> {
+    link::ALL.into_iter().find(|link| match link.place {
+        LinkPlace::Label => meta.is_some_and(|m| m.label(link.key).is_some()),
+        LinkPlace::Annotation => meta.is_some_and(|m| m.annotation(link.key).is_some()),
+        LinkPlace::Field if *link == link::SCHEDULING_GROUP => spec.scheduling_group.is_some(),
+        LinkPlace::Field => spec.workload_ref.is_some(),
+    })
+}
+
+/// Whether the object carries Muster's label at all.
+pub fn is_stamped(meta: &Meta<'_>) -> bool {
+    meta.label(keys::GANG).is_some()
+}
+
+/// Reads who a stamped child is. `round` comes from the pod template, where a resume writes it.
+pub fn member(meta: &Meta<'_>, namespace: &str, round: Round) -> Result<Member, Vec<FieldError>> {
+    let labels = FieldPath::new("metadata").child("labels");
+    let stamp = stamp(meta)?;
+    let mut errors = Vec::new();
+    let mut label = |key: &'static str, from: &str| {
+        let text = meta.label(key);
+        if text.is_none() {
+            let detail = format!("the gang's identity needs it; {from} writes it");
+            errors.push(FieldError::required(labels.key(key), detail));
+        }
+        text.unwrap_or_default().to_owned()
+    };
+    let part = PartName::new(label(keys::GANG, "Muster"));
+    let workload = label(JOBSET_NAME, "the JobSet controller");
+    let uid = label(JOBSET_UID, "the JobSet controller, from v0.10.1 on,");
+    let role = label(REPLICATED_JOB, "the JobSet controller");
+    let index = label(JOB_INDEX, "the JobSet controller");
+    let whole = label(ATTEMPT, "the JobSet controller");
+    let own = meta.label(OWN_ATTEMPT).unwrap_or("0").to_owned();
+    let mut number = |key: &str, text: &str| {
+        text.parse::<u32>().unwrap_or_else(|_| {
+            if !text.is_empty() {
+                let detail = "must be a whole number";
+                errors.push(FieldError::invalid(labels.key(key), text, detail));
+            }
+            0
+        })
+    };
+    let (index, whole) = (number(JOB_INDEX, &index), number(ATTEMPT, &whole));
+    let own = number(OWN_ATTEMPT, &own);
+    if !errors.is_empty() {
+        return Err(errors);
+    }
+    // Only a gang of one replica restarts with that replica; others keep their gang.
+    let replica = stamp.level == Level::Replica;
+    Ok(Member {
+        identity: Identity {
+            namespace: namespace.to_owned(),
+            workload,
+            uid,
+            part,
+            index: replica.then_some(index),
+            attempt: Attempt {
+                whole,
+                own: if replica { own } else { 0 },
+            },
+            round,
+        },
+        role,
+        stamp,
+    })
+}
+
+fn stamp(meta: &Meta<'_>) -> Result<Stamp, Vec<FieldError>> {
+    let at = FieldPath::new("metadata")
+        .child("annotations")
+        .key(keys::STAMP);
+    let Some(text) = meta.annotation(keys::STAMP) else {
+        return Err(vec![FieldError::required(
+            at,
+            "an object with the label muster.dev/gang must carry the stamp that Muster writes \
+             into its workload's templates; remove the label, or ask for a gang on the workload",
+        )]);
+    };
+    Stamp::parse(text).map_err(|error| vec![FieldError::invalid(at, text, error.to_string())])
+}

@@ -1,0 +1,230 @@
+//! What users write in `muster.dev/` annotations, read into the model's types.
+//!
+//! Every reader takes the place where the value stands and collects errors instead of stopping at
+//! the first, because all violations of an object are reported together.
+
+use std::str::FromStr;
+
+use crate::gang::duration;
+use crate::gang::{BundleName, FieldError, FieldPath, Located, Policy, SchedulerKind};
+use crate::gang::{Strictness, TimeoutAction};
+
+use super::keys;
+use super::view::{Meta, Scalar};
+
+/// `gangMode`: at which level pods start together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    Off,
+    Gang,
+    ReplicatedGang,
+}
+
+impl Mode {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Off => "Off",
+            Self::Gang => "Gang",
+            Self::ReplicatedGang => "ReplicatedGang",
+        }
+    }
+
+    fn parse(word: &str) -> Option<Self> {
+        [Self::Off, Self::Gang, Self::ReplicatedGang]
+            .into_iter()
+            .find(|mode| mode.as_str() == word)
+    }
+}
+
+/// A `gangMode` that has been read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ModeRead {
+    pub mode: Located<Mode>,
+    /// It arrived as the boolean false, YAML 1.1's reading of an unquoted `Off`.
+    pub unquoted: bool,
+}
+
+/// Reads a `gangMode` field. A boolean false is YAML's unquoted `Off` and understood.
+pub fn mode_field(
+    value: &Scalar<'_>,
+    at: FieldPath,
+    allowed: &[Mode],
+    errors: &mut Vec<FieldError>,
+) -> Option<ModeRead> {
+    if *value == Scalar::Other(false.into()) {
+        let mode = Located::new(Mode::Off, at);
+        return Some(ModeRead {
+            mode,
+            unquoted: true,
+        });
+    }
+    let mode = mode(value, at, allowed, errors)?;
+    Some(ModeRead {
+        mode,
+        unquoted: false,
+    })
+}
+
+/// Reads the annotation `muster.dev/gang-mode`.
+pub fn mode_annotation(
+    meta: &Meta<'_>,
+    at: &FieldPath,
+    allowed: &[Mode],
+    errors: &mut Vec<FieldError>,
+) -> Option<Located<Mode>> {
+    let value = meta.annotations.as_ref()?.get(keys::GANG_MODE)?;
+    let at = at.key(keys::GANG_MODE);
+    if value.as_text().is_none() {
+        errors.push(keys::not_a_string(at, value, &["Off"]));
+        return None;
+    }
+    mode(value, at, allowed, errors)
+}
+
+fn mode(
+    value: &Scalar<'_>,
+    at: FieldPath,
+    allowed: &[Mode],
+    errors: &mut Vec<FieldError>,
+) -> Option<Located<Mode>> {
+    let parsed = value.as_text().and_then(Mode::parse);
+    match parsed {
+        Some(mode) if allowed.contains(&mode) => Some(Located::new(mode, at)),
+        _ => {
+            let names: Vec<&str> = allowed.iter().map(|m| m.as_str()).collect();
+            let error = FieldError::not_supported(at, value.to_value(), &names);
+            errors.push(match parsed {
+                Some(Mode::ReplicatedGang) => error.hint(
+                    "a gang per Job replica is asked for on the ReplicatedJob, not on the JobSet",
+                ),
+                _ => error,
+            });
+            None
+        }
+    }
+}
+
+/// Reads `muster.dev/min-count`. Its range is checked when the gang's size is known.
+pub fn min_count(
+    meta: &Meta<'_>,
+    at: &FieldPath,
+    errors: &mut Vec<FieldError>,
+) -> Option<Located<i64>> {
+    let (text, at) = text(meta, at, keys::MIN_COUNT, errors)?;
+    match text.parse::<i64>() {
+        Ok(count) if !text.starts_with('+') => Some(Located::new(count, at)),
+        _ => {
+            errors.push(FieldError::invalid(
+                at,
+                text,
+                "must be a whole number of pods, such as \"4\"",
+            ));
+            None
+        }
+    }
+}
+
+/// Reads `muster.dev/bundle`.
+pub fn bundle(
+    meta: &Meta<'_>,
+    at: &FieldPath,
+    errors: &mut Vec<FieldError>,
+) -> Option<Located<BundleName>> {
+    let (text, at) = text(meta, at, keys::BUNDLE, errors)?;
+    match BundleName::new(text) {
+        Some(name) => Some(Located::new(name, at)),
+        None => {
+            errors.push(FieldError::invalid(
+                at,
+                text,
+                "must be a DNS label: at most 63 lower case letters, digits or '-', \
+                 starting and ending with a letter or digit",
+            ));
+            None
+        }
+    }
+}
+
+/// Reads the knobs that hold for a whole workload.
+pub fn policy(meta: &Meta<'_>, at: &FieldPath, errors: &mut Vec<FieldError>) -> Policy {
+    Policy {
+        scheduler: word(meta, at, keys::SCHEDULER, &SchedulerKind::names(), errors),
+        queue: queue(meta, at, errors),
+        timeout: go_duration(meta, at, keys::TIMEOUT, errors),
+        timeout_action: word(
+            meta,
+            at,
+            keys::TIMEOUT_ACTION,
+            &TimeoutAction::NAMES,
+            errors,
+        ),
+        strictness: word(meta, at, keys::STRICTNESS, &Strictness::NAMES, errors),
+    }
+}
+
+/// Reads a duration as Go writes it.
+pub fn go_duration(
+    meta: &Meta<'_>,
+    at: &FieldPath,
+    key: &str,
+    errors: &mut Vec<FieldError>,
+) -> Option<Located<std::time::Duration>> {
+    let (text, at) = text(meta, at, key, errors)?;
+    match duration::parse(text) {
+        Ok(duration) => Some(Located::new(duration, at)),
+        Err(error) => {
+            errors.push(FieldError::invalid(at, text, error.to_string()));
+            None
+        }
+    }
+}
+
+fn queue(meta: &Meta<'_>, at: &FieldPath, errors: &mut Vec<FieldError>) -> Option<Located<String>> {
+    /// The longest name of a Kubernetes object, and so of Volcano's and KAI's queues.
+    const MAX: usize = 253;
+    let (text, at) = text(meta, at, keys::QUEUE, errors)?;
+    if text.is_empty() {
+        errors.push(FieldError::required(at, "the name of a queue"));
+        None
+    } else if text.len() > MAX {
+        errors.push(FieldError::too_long(at, MAX));
+        None
+    } else {
+        Some(Located::new(text.to_owned(), at))
+    }
+}
+
+fn word<T: FromStr>(
+    meta: &Meta<'_>,
+    at: &FieldPath,
+    key: &str,
+    names: &[&str],
+    errors: &mut Vec<FieldError>,
+) -> Option<Located<T>> {
+    let (text, at) = text(meta, at, key, errors)?;
+    match text.parse() {
+        Ok(value) => Some(Located::new(value, at)),
+        Err(_) => {
+            errors.push(FieldError::not_supported(at, text, names));
+            None
+        }
+    }
+}
+
+/// An annotation's text and place; an annotation of another type is an error.
+pub fn text<'m>(
+    meta: &'m Meta<'_>,
+    at: &FieldPath,
+    key: &str,
+    errors: &mut Vec<FieldError>,
+) -> Option<(&'m str, FieldPath)> {
+    let value = meta.annotations.as_ref()?.get(key)?;
+    let at = at.key(key);
+    match value.as_text() {
+        Some(text) => Some((text, at)),
+        None => {
+            errors.push(keys::not_a_string(at, value, &[]));
+            None
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! The start barrier's declaration (KEP-498): `groupSchedulingConfig` and its annotations.
+//!
+//! Only its rules. Main containers of the targets would wait until all of them have started.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use serde::Deserialize;
+
+use crate::gang::{Barrier, FieldError, FieldPath};
+use crate::workload::view::Scalar;
+use crate::workload::{declaration, keys};
+
+use super::view::JobSet;
+use super::{group_path, order};
+
+/// The name that the barrier's init container will have.
+const RESERVED_CONTAINER: &str = "group-scheduling-init";
+/// The name that its volume will have.
+const RESERVED_VOLUME: &str = "group-scheduling";
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Config<'a> {
+    #[serde(borrow, default)]
+    timeout_after_seconds: Option<Scalar<'a>>,
+    #[serde(default)]
+    target_replicated_jobs: Option<Vec<String>>,
+}
+
+/// A barrier as one of the two forms declares it.
+#[derive(Debug)]
+struct Declared {
+    at: FieldPath,
+    timeout: Option<Duration>,
+    targets: Vec<(String, FieldPath)>,
+}
+
+/// Reads and checks the barrier.
+pub fn read(jobset: &JobSet<'_>, errors: &mut Vec<FieldError>) -> Option<Barrier> {
+    let field = field(jobset, errors);
+    let annotation = annotation(jobset, errors);
+    if let (Some(field), Some(annotation)) = (&field, &annotation) {
+        let names = |d: &Declared| -> BTreeSet<String> {
+            d.targets.iter().map(|(name, _)| name.clone()).collect()
+        };
+        if field.timeout != annotation.timeout || names(field) != names(annotation) {
+            errors.push(FieldError::forbidden(
+                field.at.clone(),
+                format!(
+                    "disagrees with {}; set one of them, or both alike",
+                    annotation.at
+                ),
+            ));
+        }
+    }
+    let declared = field.or(annotation)?;
+    let positions = check_targets(jobset, &declared.targets, errors);
+    let jobs = &jobset.spec.replicated_jobs;
+    let members: Vec<usize> = positions
+        .iter()
+        .copied()
+        .filter(|i| jobs[*i].pods() > 0)
+        .collect();
+    order::check(
+        jobset,
+        &members,
+        "the start barrier waits for itself",
+        "leave one of them out of the targets, or start them in any order",
+        errors,
+    );
+    for position in &positions {
+        check_reserved_names(jobset, *position, errors);
+    }
+    let name = |i: &usize| jobs[*i].name.to_string();
+    Some(Barrier {
+        timeout: declared.timeout?,
+        targets: positions.iter().map(name).collect(),
+    })
+}
+
+fn field(jobset: &JobSet<'_>, errors: &mut Vec<FieldError>) -> Option<Declared> {
+    let raw = jobset.spec.group_scheduling_config?;
+    let at = FieldPath::new("spec").child("groupSchedulingConfig");
+    let config: Config<'_> = match serde_json::from_str(raw.get()) {
+        Ok(config) => config,
+        Err(error) => {
+            let value: serde_json::Value = serde_json::from_str(raw.get()).unwrap_or_default();
+            errors.push(FieldError::invalid(at, value, error.to_string()));
+            return None;
+        }
+    };
+    let timeout_at = at.child("timeoutAfterSeconds");
+    let timeout = match &config.timeout_after_seconds {
+        None => {
+            let detail = "after how many seconds the barrier gives up, such as 300";
+            errors.push(FieldError::required(timeout_at, detail));
+            None
+        }
+        Some(value) => {
+            let seconds = value.to_value();
+            let positive = seconds
+                .as_i64()
+                .filter(|s| (1..=i64::from(i32::MAX)).contains(s));
+            if positive.is_none() {
+                let detail = "must be a whole number of seconds greater than zero";
+                errors.push(FieldError::invalid(timeout_at, seconds, detail));
+            }
+            positive.map(|s| Duration::from_secs(s.unsigned_abs()))
+        }
+    };
+    let targets_at = at.child("targetReplicatedJobs");
+    let targets = config.target_replicated_jobs.unwrap_or_default();
+    Some(Declared {
+        timeout,
+        targets: targets
+            .into_iter()
+            .enumerate()
+            .map(|(i, name)| (name, targets_at.index(i)))
+            .collect(),
+        at,
+    })
+}
+
+fn annotation(jobset: &JobSet<'_>, errors: &mut Vec<FieldError>) -> Option<Declared> {
+    let at = FieldPath::new("metadata").child("annotations");
+    let meta = &jobset.metadata;
+    let targets = declaration::text(meta, &at, keys::START_BARRIER_TARGETS, errors);
+    if meta.annotation(keys::START_BARRIER).is_none() {
+        if let Some((_, targets_at)) = targets {
+            errors.push(FieldError::required(
+                at.key(keys::START_BARRIER),
+                format!("the barrier's timeout, such as \"5m\"; {targets_at} alone does nothing"),
+            ));
+        }
+        return None;
+    }
+    let timeout = declaration::go_duration(meta, &at, keys::START_BARRIER, errors);
+    let targets = targets.map_or_else(Vec::new, |(text, at)| {
+        text.split(',')
+            .map(|name| (name.trim().to_owned(), at.clone()))
+            .collect()
+    });
+    Some(Declared {
+        at: at.key(keys::START_BARRIER),
+        timeout: timeout.map(|t| t.value),
+        targets,
+    })
+}
+
+/// The positions of the targets that exist; an empty list means all.
+fn check_targets(
+    jobset: &JobSet<'_>,
+    targets: &[(String, FieldPath)],
+    errors: &mut Vec<FieldError>,
+) -> Vec<usize> {
+    let jobs = &jobset.spec.replicated_jobs;
+    if targets.is_empty() {
+        return (0..jobs.len()).collect();
+    }
+    let mut positions = Vec::new();
+    for (name, at) in targets {
+        match jobs.iter().position(|job| &*job.name == name.as_str()) {
+            None => {
+                let detail = "must be the name of a ReplicatedJob of this JobSet";
+                errors.push(FieldError::not_found(at.clone(), name.as_str(), detail));
+            }
+            Some(position) if positions.contains(&position) => {
+                errors.push(FieldError::duplicate(at.clone(), name.as_str()));
+            }
+            Some(position) => positions.push(position),
+        }
+    }
+    positions
+}
+
+fn check_reserved_names(jobset: &JobSet<'_>, position: usize, errors: &mut Vec<FieldError>) {
+    let pod = &jobset.spec.replicated_jobs[position]
+        .template
+        .spec
+        .template
+        .spec;
+    let template = group_path(position).child("template").child("spec");
+    let at = template.child("template").child("spec");
+    let reserved = |list: &str, i: usize| {
+        let detail = "the name is reserved for the start barrier; choose another";
+        FieldError::forbidden(at.child(list).index(i).child("name"), detail)
+    };
+    let containers = [
+        ("containers", &pod.containers),
+        ("initContainers", &pod.init_containers),
+    ];
+    for (list, containers) in containers {
+        let named = containers.iter().enumerate();
+        let named = named.filter(|(_, c)| c.name == RESERVED_CONTAINER);
+        errors.extend(named.map(|(i, _)| reserved(list, i)));
+    }
+    let volumes = pod.volumes.iter().enumerate();
+    let volumes = volumes.filter(|(_, v)| &*v.name == RESERVED_VOLUME);
+    errors.extend(volumes.map(|(i, _)| reserved("volumes", i)));
+}

@@ -1,0 +1,76 @@
+//! The Jobs and pods that JobSet's controller would make, as far as Muster looks at them.
+//!
+//! For `render` and for tests: `jobset_controller.go` (v0.12) writes every key below as a label and
+//! as an annotation, on the Job and on its pod template.
+
+use serde_json::{Map, Value, json};
+
+/// Which child.
+#[derive(Debug, Clone, Copy)]
+pub struct ChildRef<'a> {
+    pub namespace: &'a str,
+    pub jobset: &'a str,
+    pub uid: &'a str,
+    pub replicated_job: &'a str,
+    pub index: u32,
+    pub attempt: u32,
+}
+
+/// The Job of one replica, from the stored JobSet.
+pub fn job(jobset: &Value, child: ChildRef<'_>) -> Option<Value> {
+    let groups = jobset["spec"]["replicatedJobs"].as_array()?;
+    let group = groups
+        .iter()
+        .find(|group| group["name"] == child.replicated_job)?;
+    let name = format!("{}-{}-{}", child.jobset, child.replicated_job, child.index);
+    let keys = [
+        ("jobset-name", child.jobset.to_owned()),
+        ("jobset-uid", child.uid.to_owned()),
+        ("replicatedjob-name", child.replicated_job.to_owned()),
+        ("job-index", child.index.to_string()),
+        ("restart-attempt", child.attempt.to_string()),
+    ];
+    let template = &group["template"];
+    let mut spec = template["spec"].clone();
+    let pods = &mut spec["template"];
+    pods["metadata"] = metadata(&pods["metadata"], &keys);
+    if jobset["spec"]["suspend"] == true {
+        spec["suspend"] = json!(true);
+    }
+    let mut metadata = metadata(&template["metadata"], &keys);
+    metadata["name"] = json!(name);
+    metadata["namespace"] = json!(child.namespace);
+    metadata["ownerReferences"] = json!([{
+        "apiVersion": super::view::API_VERSION,
+        "kind": super::view::KIND,
+        "name": child.jobset,
+        "uid": child.uid,
+        "controller": true,
+        "blockOwnerDeletion": true,
+    }]);
+    Some(json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec}))
+}
+
+/// A pod of a Job, as the Job controller makes it.
+pub fn pod(job: &Value) -> Value {
+    let template = &job["spec"]["template"];
+    let mut metadata = template["metadata"].clone();
+    let name = job["metadata"]["name"].as_str().unwrap_or_default();
+    metadata["generateName"] = json!(format!("{name}-0-"));
+    metadata["namespace"] = job["metadata"]["namespace"].clone();
+    json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template["spec"]})
+}
+
+fn metadata(template: &Value, keys: &[(&str, String)]) -> Value {
+    let with_keys = |map: &Value| {
+        let mut map: Map<String, Value> = map.as_object().cloned().unwrap_or_default();
+        for (key, value) in keys {
+            map.insert(format!("jobset.sigs.k8s.io/{key}"), json!(value));
+        }
+        map
+    };
+    json!({
+        "labels": with_keys(&template["labels"]),
+        "annotations": with_keys(&template["annotations"]),
+    })
+}

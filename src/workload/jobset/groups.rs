@@ -1,0 +1,121 @@
+//! A ReplicatedJob as the plan needs it: its knobs, its link if it has one, its role.
+
+use crate::gang::link::LinkKey;
+use crate::gang::resources::pod_requests;
+use crate::gang::{BundleName, FieldError, FieldPath, Located, Role, Shape};
+use crate::workload::declaration;
+use crate::workload::keys;
+
+use super::group_path;
+use super::view::{JobSet, PodSpec, ReplicatedJob};
+
+/// One ReplicatedJob.
+pub struct Group<'j> {
+    pub position: usize,
+    pub job: &'j ReplicatedJob<'j>,
+    /// A link that the user already wrote into the pod template, and where.
+    pub link: Option<(LinkKey, FieldPath)>,
+    shape: Shape,
+    at: FieldPath,
+}
+
+/// Reads every ReplicatedJob's template.
+pub fn read<'j>(jobset: &'j JobSet<'j>, errors: &mut Vec<FieldError>) -> Vec<Group<'j>> {
+    let jobs = jobset.spec.replicated_jobs.iter().enumerate();
+    jobs.map(|(position, job)| {
+        let at = group_path(position);
+        Group {
+            position,
+            job,
+            link: job.existing_link(&at),
+            shape: shape(&job.template.spec.template.spec, &at, errors),
+            at,
+        }
+    })
+    .collect()
+}
+
+fn pod_spec_path(group: &FieldPath) -> FieldPath {
+    let job_spec = group.child("template").child("spec");
+    job_spec.child("template").child("spec")
+}
+
+fn shape(pod: &PodSpec<'_>, at: &FieldPath, errors: &mut Vec<FieldError>) -> Shape {
+    let requests = pod_requests(&pod.resources()).unwrap_or_else(|_| {
+        errors.push(FieldError::forbidden(
+            pod_spec_path(at),
+            "the pod's resource requests add up to more than a quantity can hold",
+        ));
+        Default::default()
+    });
+    let non_empty = |text: &Option<crate::workload::view::Text<'_>>| match text.as_deref() {
+        None | Some("") => None,
+        Some(text) => Some(text.to_owned()),
+    };
+    let raw = |raw: Option<&serde_json::value::RawValue>| {
+        raw.and_then(|raw| serde_json::from_str(raw.get()).ok())
+    };
+    Shape {
+        requests,
+        node_selector: pod.node_selector.clone(),
+        tolerations: raw(pod.tolerations),
+        affinity: raw(pod.affinity),
+        priority_class: non_empty(&pod.priority_class_name),
+        scheduler_name: non_empty(&pod.scheduler_name),
+    }
+}
+
+impl Group<'_> {
+    /// The role that this group's pods play in a gang with `pods` of them.
+    pub fn role(&self, pods: u64) -> Role {
+        Role {
+            name: self.job.name.to_string(),
+            pods,
+            shape: self.shape.clone(),
+            at: pod_spec_path(&self.at),
+        }
+    }
+
+    fn annotations_path(&self) -> FieldPath {
+        let metadata = self.at.child("template").child("metadata");
+        metadata.child("annotations")
+    }
+
+    /// The knobs beside this group's own gang.
+    pub fn knobs(
+        &self,
+        errors: &mut Vec<FieldError>,
+    ) -> (Option<Located<i64>>, Option<Located<BundleName>>) {
+        let Some(meta) = &self.job.template.metadata else {
+            return (None, None);
+        };
+        let at = self.annotations_path();
+        let min_count = declaration::min_count(meta, &at, errors);
+        (min_count, declaration::bundle(meta, &at, errors))
+    }
+
+    fn own_knobs(&self) -> impl Iterator<Item = &'static str> {
+        let meta = self.job.template.metadata.as_ref();
+        [keys::MIN_COUNT, keys::BUNDLE]
+            .into_iter()
+            .filter(move |key| meta.is_some_and(|m| m.annotation(key).is_some()))
+    }
+
+    /// Under a whole-JobSet gang a group has no gang whose quorum or bundle it could set.
+    pub fn refuse_own_knobs(&self, whole: &FieldPath, errors: &mut Vec<FieldError>) {
+        errors.extend(self.own_knobs().map(|key| {
+            FieldError::forbidden(
+                self.annotations_path().key(key),
+                format!("{whole} makes the whole JobSet one gang; put it on the JobSet"),
+            )
+        }));
+    }
+
+    /// A knob on a group without a gang does nothing.
+    pub fn warn_about_idle_knobs(&self, warnings: &mut Vec<String>) {
+        warnings.extend(self.own_knobs().map(|key| {
+            let at = self.annotations_path().key(key);
+            format!("{at} has no effect: this ReplicatedJob is no gang")
+        }));
+    }
+}

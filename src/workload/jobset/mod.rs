@@ -1,0 +1,299 @@
+//! JobSets: all three levels of KEP-1068, from `gangConfig` fields and from annotations.
+//!
+//! [`read`] turns a JobSet into a plan and says everything that is wrong with it at once. It knows
+//! JobSet's semantics (who is created when, how many pods a Job runs) and no scheduler.
+
+mod barrier;
+pub mod children;
+mod groups;
+mod modes;
+mod order;
+mod topology;
+pub mod update;
+pub mod view;
+
+use crate::gang::TimeoutAction;
+use crate::gang::{FieldError, FieldPath, Level, Located, Part, PartDraft, PartName, Plan};
+
+use super::declaration::{self, Mode};
+use super::keys::{self, Place};
+use groups::Group;
+use modes::Modes;
+use view::JobSet;
+
+/// Kueue manages a JobSet that carries this label.
+const KUEUE_QUEUE: &str = "kueue.x-k8s.io/queue-name";
+
+/// What reading a JobSet found. With errors the plan is incomplete and only good for finding more.
+#[derive(Debug, Default)]
+pub struct Reading {
+    pub plan: Plan,
+    pub errors: Vec<FieldError>,
+    pub warnings: Vec<String>,
+    /// `gangMode` fields that hold YAML's unquoted `Off`, to be normalised: path, warning.
+    pub unquoted_off: Vec<(Vec<String>, String)>,
+}
+
+/// Reads a JobSet's declaration.
+pub fn read(jobset: &JobSet<'_>) -> Reading {
+    let mut reading = Reading::default();
+    check_keys(jobset, &mut reading.errors);
+    let modes = modes::read(jobset, &mut reading);
+    let metadata = FieldPath::new("metadata").child("annotations");
+    reading.plan.policy = declaration::policy(&jobset.metadata, &metadata, &mut reading.errors);
+    reading.plan.barrier = barrier::read(jobset, &mut reading.errors);
+    if reading.plan.barrier.is_some() {
+        reading.warnings.push(
+            "the start barrier is checked but not carried out by this version of Muster: \
+             main containers do not wait"
+                .into(),
+        );
+    }
+    if !modes.any_gang() {
+        warn_about_idle_knobs(jobset, &mut reading.warnings);
+        return reading;
+    }
+    check_scheduling(jobset, &modes, &mut reading.errors);
+    check_suspend(jobset, &mut reading);
+    let groups = groups::read(jobset, &mut reading.errors);
+    let drafts = match &modes.whole {
+        Some(whole) if whole.value == Mode::Gang => {
+            whole_draft(jobset, whole, &groups, &mut reading)
+        }
+        _ => group_drafts(jobset, &modes, &groups, &mut reading),
+    };
+    for draft in drafts {
+        match draft.build() {
+            Ok(Some(part)) => reading.plan.parts.push(part),
+            Ok(None) => {}
+            Err(error) => reading.errors.push(error),
+        }
+    }
+    for part in &reading.plan.parts {
+        reading.errors.extend(topology::check(jobset, part));
+        warn_about_part(jobset, part, &mut reading.warnings);
+    }
+    order::check_bundles(jobset, &reading.plan.parts, &mut reading.errors);
+    reading
+}
+
+/// Unknown and misplaced `muster.dev/` keys, at every place of the JobSet.
+fn check_keys(jobset: &JobSet<'_>, errors: &mut Vec<FieldError>) {
+    let mut check = |place, meta: Option<&super::view::Meta<'_>>, at: FieldPath| {
+        let Some(meta) = meta else { return };
+        let annotations = at.child("annotations");
+        let labels = at.child("labels");
+        errors.extend(
+            meta.annotations()
+                .filter_map(|(key, _)| keys::check_annotation(place, &annotations, key)),
+        );
+        errors.extend(
+            meta.labels()
+                .filter_map(|(key, _)| keys::check_label(place, &labels, key)),
+        );
+    };
+    let metadata = FieldPath::new("metadata");
+    check(Place::Workload, Some(&jobset.metadata), metadata);
+    for (i, job) in jobset.spec.replicated_jobs.iter().enumerate() {
+        let template = group_path(i).child("template");
+        let meta = job.template.metadata.as_ref();
+        check(Place::Group, meta, template.child("metadata"));
+        let pods = template.child("spec").child("template");
+        let meta = job.template.spec.template.metadata.as_ref();
+        check(Place::PodTemplate, meta, pods.child("metadata"));
+    }
+}
+
+/// `spec.replicatedJobs[i]`
+fn group_path(index: usize) -> FieldPath {
+    FieldPath::new("spec").child("replicatedJobs").index(index)
+}
+
+/// JobSet's own gang scheduling (KEP-969) would make a second gang of the same pods.
+fn check_scheduling(jobset: &JobSet<'_>, modes: &Modes, errors: &mut Vec<FieldError>) {
+    if jobset.spec.scheduling.is_none() {
+        return;
+    }
+    let asked = modes.first_gang().map(FieldPath::as_str).unwrap_or("");
+    errors.push(FieldError::forbidden(
+        FieldPath::new("spec").child("scheduling"),
+        format!("JobSet's own scheduling and the gang of {asked} exclude each other; remove one"),
+    ));
+}
+
+fn check_suspend(jobset: &JobSet<'_>, reading: &mut Reading) {
+    let policy = &reading.plan.policy;
+    let Some(action) = &policy.timeout_action else {
+        return;
+    };
+    if action.value == TimeoutAction::Suspend && jobset.metadata.label(KUEUE_QUEUE).is_some() {
+        reading.errors.push(FieldError::forbidden(
+            action.at.clone(),
+            "Kueue alone suspends and resumes the JobSets of its queues; \
+             use Wait, or Kueue's waitForPodsReady",
+        ));
+    }
+    if policy.timeout.is_none() {
+        reading.warnings.push(format!(
+            "{} has no effect without {}",
+            keys::TIMEOUT_ACTION,
+            keys::TIMEOUT
+        ));
+    }
+}
+
+/// The whole JobSet as one gang.
+fn whole_draft(
+    jobset: &JobSet<'_>,
+    mode: &Located<Mode>,
+    groups: &[Group<'_>],
+    reading: &mut Reading,
+) -> Vec<PartDraft> {
+    let annotations = FieldPath::new("metadata").child("annotations");
+    let min_count = declaration::min_count(&jobset.metadata, &annotations, &mut reading.errors);
+    let bundle = declaration::bundle(&jobset.metadata, &annotations, &mut reading.errors);
+    for group in groups {
+        group.refuse_own_knobs(&mode.at, &mut reading.errors);
+    }
+    let members: Vec<&Group<'_>> = groups.iter().filter(|g| g.job.pods() > 0).collect();
+    let linked = members.iter().filter(|g| g.link.is_some()).count();
+    if linked > 0 && linked == members.len() {
+        reading.warnings.push(format!(
+            "every ReplicatedJob already has a link to a gang ({}): Muster leaves it alone",
+            members
+                .iter()
+                .find_map(|g| g.link.as_ref())
+                .map_or("", |(link, _)| link.key)
+        ));
+        return Vec::new();
+    }
+    for (_, at) in members.iter().filter_map(|g| g.link.as_ref()) {
+        reading.errors.push(FieldError::forbidden(
+            at.clone(),
+            format!(
+                "the whole JobSet is one gang ({}), but only some ReplicatedJobs have a link of \
+                 their own; link all of them or none",
+                mode.at
+            ),
+        ));
+    }
+    let positions: Vec<usize> = members.iter().map(|g| g.position).collect();
+    order::check(
+        jobset,
+        &positions,
+        "the whole-JobSet gang waits for itself",
+        "make each ReplicatedJob a gang of its own, or start them in any order",
+        &mut reading.errors,
+    );
+    vec![PartDraft {
+        name: PartName::whole(),
+        level: Level::Whole,
+        replicas: 1,
+        roles: groups.iter().map(|g| g.role(g.job.pods())).collect(),
+        min_count,
+        bundle,
+        at: mode.at.clone(),
+    }]
+}
+
+/// One gang per ReplicatedJob, or one per Job replica.
+fn group_drafts(
+    jobset: &JobSet<'_>,
+    modes: &Modes,
+    groups: &[Group<'_>],
+    reading: &mut Reading,
+) -> Vec<PartDraft> {
+    let annotations = FieldPath::new("metadata").child("annotations");
+    let metadata = &jobset.metadata;
+    let shared_bundle = declaration::bundle(metadata, &annotations, &mut reading.errors);
+    if let Some(count) = declaration::min_count(metadata, &annotations, &mut reading.errors) {
+        reading.errors.push(FieldError::forbidden(
+            count.at,
+            "no gang spans the whole JobSet; put it in the ReplicatedJob's \
+             template.metadata.annotations, beside its gang",
+        ));
+    }
+    let mut drafts = Vec::new();
+    for (group, mode) in groups.iter().zip(&modes.groups) {
+        let Some(mode) = mode.as_ref().filter(|m| m.value != Mode::Off) else {
+            group.warn_about_idle_knobs(&mut reading.warnings);
+            continue;
+        };
+        if let Some((link, at)) = &group.link {
+            reading.warnings.push(format!(
+                "{at} already links to a gang of {}: Muster leaves this ReplicatedJob alone",
+                link.scheduler
+            ));
+            continue;
+        }
+        let (level, replicas, pods) = match mode.value {
+            Mode::ReplicatedGang => {
+                let jobs = u32::try_from(group.job.jobs()).unwrap_or(u32::MAX);
+                (Level::Replica, jobs, group.job.pods_per_job())
+            }
+            Mode::Gang | Mode::Off => (Level::Group, 1, group.job.pods()),
+        };
+        let (min_count, bundle) = group.knobs(&mut reading.errors);
+        drafts.push(PartDraft {
+            name: PartName::new(&*group.job.name),
+            level,
+            replicas,
+            roles: vec![group.role(pods)],
+            min_count,
+            bundle: bundle.or_else(|| shared_bundle.clone()),
+            at: mode.at.clone(),
+        });
+    }
+    drafts
+}
+
+fn warn_about_part(jobset: &JobSet<'_>, part: &Part, warnings: &mut Vec<String>) {
+    if part.size() == 1 {
+        warnings.push(format!(
+            "{}: a gang of one pod: it starts when that pod fits, as it would without a gang",
+            part.at()
+        ));
+    }
+    let jobs = jobset.spec.replicated_jobs.iter().enumerate();
+    for (i, job) in jobs.filter(|(_, job)| part.roles().iter().any(|r| r.name == *job.name)) {
+        let spec = &job.template.spec;
+        let parallelism = spec.parallelism.unwrap_or(1);
+        if let Some(completions) = spec.completions.filter(|c| *c > parallelism) {
+            warnings.push(format!(
+                "{}.template.spec.completions: {completions} completions run {parallelism} at a \
+                 time: the last wave is smaller than the gang and may wait for ever",
+                group_path(i)
+            ));
+        }
+    }
+}
+
+fn warn_about_idle_knobs(jobset: &JobSet<'_>, warnings: &mut Vec<String>) {
+    let knob = |key: &str| {
+        key.starts_with(keys::PREFIX)
+            && !matches!(
+                key,
+                keys::GANG_MODE
+                    | keys::START_BARRIER
+                    | keys::START_BARRIER_TARGETS
+                    | keys::STAMP
+                    | keys::ROUND
+            )
+    };
+    let templates = jobset.spec.replicated_jobs.iter();
+    let metas = templates.filter_map(|job| job.template.metadata.as_ref());
+    let mut idle: Vec<&str> = std::iter::once(&jobset.metadata)
+        .chain(metas)
+        .flat_map(|meta| meta.annotations().map(|(key, _)| key))
+        .filter(|key| knob(key))
+        .collect();
+    idle.sort_unstable();
+    idle.dedup();
+    if !idle.is_empty() {
+        warnings.push(format!(
+            "{} without a gang: set {} or gangConfig to Gang or ReplicatedGang, or remove it",
+            idle.join(", "),
+            keys::GANG_MODE
+        ));
+    }
+}

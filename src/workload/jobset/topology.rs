@@ -1,0 +1,52 @@
+//! Exclusive topology and gangs.
+//!
+//! With `alpha.jobset.sigs.k8s.io/exclusive-topology`, JobSet's pod webhook refuses to create the
+//! followers of a Job until its leader (index 0) is scheduled. A gang whose quorum is larger than
+//! the pods that can exist before anything is bound never starts. The node-selector strategy has
+//! no such rule.
+
+use crate::gang::{FieldError, Level, Part};
+use crate::workload::view::Meta;
+
+use super::view::{EXCLUSIVE_TOPOLOGY, JobSet, NODE_SELECTOR_STRATEGY};
+
+pub fn check(jobset: &JobSet<'_>, part: &Part) -> Option<FieldError> {
+    let mut exclusive = 0;
+    let mut creatable: u64 = 0;
+    for role in part.roles() {
+        let jobs = jobset.spec.replicated_jobs.iter();
+        let Some(job) = jobs.into_iter().find(|job| *job.name == *role.name) else {
+            continue;
+        };
+        let leaders = match part.level() {
+            Level::Replica => 1,
+            Level::Whole | Level::Group => job.jobs(),
+        };
+        let pods = if holds_followers(&jobset.metadata, job.template.metadata.as_ref()) {
+            exclusive += 1;
+            role.pods.min(leaders)
+        } else {
+            role.pods
+        };
+        creatable = creatable.saturating_add(pods);
+    }
+    if exclusive == 0 || u64::from(part.quorum()) <= creatable {
+        return None;
+    }
+    Some(FieldError::forbidden(
+        part.at().clone(),
+        format!(
+            "the gang waits for {} pods, but with {EXCLUSIVE_TOPOLOGY} only {creatable} can exist \
+             before a leader is scheduled; use the {NODE_SELECTOR_STRATEGY} strategy or a \
+             muster.dev/min-count of at most {creatable}",
+            part.quorum()
+        ),
+    ))
+}
+
+fn holds_followers(jobset: &Meta<'_>, template: Option<&Meta<'_>>) -> bool {
+    let has = |key| {
+        jobset.annotation(key).is_some() || template.is_some_and(|t| t.annotation(key).is_some())
+    };
+    has(EXCLUSIVE_TOPOLOGY) && !has(NODE_SELECTOR_STRATEGY)
+}

@@ -1,0 +1,227 @@
+//! The fields of a JobSet that Muster reads (`jobset.x-k8s.io/v1alpha2`), and their paths.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::gang::FieldPath;
+use crate::gang::link::{self, LinkKey, LinkPlace};
+use crate::gang::resources::{Container, PodResources, Requirements, ResourceList, containers};
+use crate::workload::view::{Meta, Present, Scalar, Text, or_default};
+
+pub const API_VERSION: &str = "jobset.x-k8s.io/v1alpha2";
+pub const KIND: &str = "JobSet";
+
+/// `spec.managedBy` of the stock controller; another value means that someone else acts.
+const STOCK_CONTROLLER: &str = "jobset.sigs.k8s.io/jobset-controller";
+pub const EXCLUSIVE_TOPOLOGY: &str = "alpha.jobset.sigs.k8s.io/exclusive-topology";
+pub const NODE_SELECTOR_STRATEGY: &str = "alpha.jobset.sigs.k8s.io/node-selector";
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct JobSet<'a> {
+    #[serde(borrow, deserialize_with = "or_default")]
+    pub metadata: Meta<'a>,
+    #[serde(borrow, deserialize_with = "or_default")]
+    pub spec: Spec<'a>,
+    #[serde(deserialize_with = "or_default")]
+    pub status: Status,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Status {
+    #[serde(deserialize_with = "or_default")]
+    pub restarts: u32,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Spec<'a> {
+    #[serde(borrow)]
+    pub gang_config: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub group_scheduling_config: Option<&'a RawValue>,
+    #[serde(borrow, deserialize_with = "or_default")]
+    pub replicated_jobs: Vec<ReplicatedJob<'a>>,
+    #[serde(borrow)]
+    pub startup_policy: Option<StartupPolicy<'a>>,
+    pub suspend: Option<bool>,
+    #[serde(borrow)]
+    pub managed_by: Option<Text<'a>>,
+    /// JobSet's own gang scheduling (KEP-969).
+    pub scheduling: Option<Present>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct StartupPolicy<'a> {
+    #[serde(borrow)]
+    pub startup_policy_order: Option<Text<'a>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ReplicatedJob<'a> {
+    #[serde(borrow)]
+    pub name: Text<'a>,
+    #[serde(borrow)]
+    pub gang_config: Option<&'a RawValue>,
+    pub replicas: Option<i64>,
+    #[serde(borrow, deserialize_with = "or_default")]
+    pub depends_on: Vec<DependsOn<'a>>,
+    #[serde(borrow, deserialize_with = "or_default")]
+    pub template: JobTemplate<'a>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct DependsOn<'a> {
+    #[serde(borrow)]
+    pub name: Text<'a>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct JobTemplate<'a> {
+    #[serde(borrow)]
+    pub metadata: Option<Meta<'a>>,
+    #[serde(borrow, deserialize_with = "or_default")]
+    pub spec: JobSpec<'a>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct JobSpec<'a> {
+    pub parallelism: Option<i64>,
+    pub completions: Option<i64>,
+    #[serde(borrow, deserialize_with = "or_default")]
+    pub template: PodTemplate<'a>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct PodTemplate<'a> {
+    #[serde(borrow)]
+    pub metadata: Option<Meta<'a>>,
+    #[serde(borrow, deserialize_with = "or_default")]
+    pub spec: PodSpec<'a>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct PodSpec<'a> {
+    #[serde(borrow)]
+    pub scheduler_name: Option<Text<'a>>,
+    #[serde(borrow)]
+    pub priority_class_name: Option<Text<'a>>,
+    pub scheduling_group: Option<Present>,
+    pub workload_ref: Option<Present>,
+    #[serde(deserialize_with = "or_default")]
+    pub node_selector: BTreeMap<String, String>,
+    #[serde(borrow)]
+    pub tolerations: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub affinity: Option<&'a RawValue>,
+    #[serde(borrow, deserialize_with = "containers")]
+    pub containers: Vec<Container<'a>>,
+    #[serde(borrow, deserialize_with = "containers")]
+    pub init_containers: Vec<Container<'a>>,
+    #[serde(deserialize_with = "or_default")]
+    pub overhead: ResourceList,
+    pub resources: Option<Requirements>,
+    #[serde(borrow, deserialize_with = "or_default")]
+    pub volumes: Vec<Volume<'a>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Volume<'a> {
+    #[serde(borrow)]
+    pub name: Text<'a>,
+}
+
+/// The inside of a `gangConfig`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct GangConfig<'a> {
+    #[serde(borrow)]
+    pub gang_mode: Option<Scalar<'a>>,
+}
+
+impl JobSet<'_> {
+    /// Whether another controller than JobSet's own runs this object (MultiKueue's manager).
+    pub fn managed_by_other(&self) -> bool {
+        let manager = self.spec.managed_by.as_deref();
+        manager.is_some_and(|m| m != STOCK_CONTROLLER)
+    }
+
+    pub fn in_order(&self) -> bool {
+        let policy = self.spec.startup_policy.as_ref();
+        policy.and_then(|p| p.startup_policy_order.as_deref()) == Some("InOrder")
+    }
+
+    pub fn suspended(&self) -> bool {
+        self.spec.suspend == Some(true)
+    }
+}
+
+impl ReplicatedJob<'_> {
+    /// Jobs of this group. The schema's default is 1 and its minimum 0.
+    pub fn jobs(&self) -> u64 {
+        u64::try_from(self.replicas.unwrap_or(1)).unwrap_or(0)
+    }
+
+    /// Pods that one Job runs at a time: `min(parallelism ?? 1, completions ?? parallelism)`.
+    pub fn pods_per_job(&self) -> u64 {
+        let spec = &self.template.spec;
+        let parallelism = spec.parallelism.unwrap_or(1);
+        let at_once = parallelism.min(spec.completions.unwrap_or(parallelism));
+        u64::try_from(at_once).unwrap_or(0)
+    }
+
+    /// Pods of the whole group; saturates, since 2^63 pods are refused as too many anyway.
+    pub fn pods(&self) -> u64 {
+        self.jobs().saturating_mul(self.pods_per_job())
+    }
+
+    /// A link to a gang that is already in the pod template, and where.
+    pub fn existing_link(&self, at: &FieldPath) -> Option<(LinkKey, FieldPath)> {
+        let template = &self.template.spec.template;
+        let meta = template.metadata.as_ref();
+        let at = at.child("template").child("spec").child("template");
+        link::ALL.into_iter().find_map(|link| {
+            let path = match link.place {
+                LinkPlace::Label => {
+                    meta?.label(link.key)?;
+                    at.child("metadata").child("labels").key(link.key)
+                }
+                LinkPlace::Annotation => {
+                    meta?.annotation(link.key)?;
+                    at.child("metadata").child("annotations").key(link.key)
+                }
+                LinkPlace::Field => {
+                    match link {
+                        link::SCHEDULING_GROUP => template.spec.scheduling_group?,
+                        _ => template.spec.workload_ref?,
+                    };
+                    at.child("spec").child(link.key)
+                }
+            };
+            Some((link, path))
+        })
+    }
+}
+
+impl<'a> PodSpec<'a> {
+    /// The parts that count for the pod's requests, moved out of the view.
+    pub fn resources(&self) -> PodResources<'_> {
+        PodResources {
+            containers: self.containers.clone(),
+            init_containers: self.init_containers.clone(),
+            overhead: self.overhead.clone(),
+            resources: self.resources.clone(),
+        }
+    }
+}

@@ -1,0 +1,287 @@
+//! Borrowed views of Kubernetes objects: only what Muster reads, straight from the request's bytes.
+//!
+//! `null` is taken for absent everywhere, as Go's decoder does. Values that a user can get wrong
+//! in YAML (annotations, modes) keep their JSON type, so that the error can say what arrived.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::ops::Deref;
+
+use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde_json::Value;
+
+/// A string, borrowed where the JSON has no escapes. (serde's `borrow` does not reach into
+/// `Option<Cow<str>>`, which is always copied; this type is not.)
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Text<'a>(pub Cow<'a, str>);
+
+impl Deref for Text<'_> {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.0
+    }
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct TextVisitor;
+
+        impl<'de> Visitor<'de> for TextVisitor {
+            type Value = Text<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a string")
+            }
+
+            fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Text<'de>, E> {
+                Ok(Text(Cow::Borrowed(text)))
+            }
+
+            fn visit_str<E>(self, text: &str) -> Result<Text<'de>, E> {
+                Ok(Text(Cow::Owned(text.to_owned())))
+            }
+        }
+
+        deserializer.deserialize_str(TextVisitor)
+    }
+}
+
+/// A value that should be a string. YAML 1.1 turns an unquoted `Off` into the boolean false, and
+/// the schema of a custom resource is checked only after mutation, so other types do arrive.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Scalar<'a> {
+    Text(Text<'a>),
+    Other(Value),
+}
+
+impl Scalar<'_> {
+    pub fn as_text(&self) -> Option<&str> {
+        match self {
+            Self::Text(text) => Some(text),
+            Self::Other(_) => None,
+        }
+    }
+
+    /// The value as an error message shows it.
+    pub fn to_value(&self) -> Value {
+        match self {
+            Self::Text(text) => Value::from(&**text),
+            Self::Other(value) => value.clone(),
+        }
+    }
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Scalar<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct ScalarVisitor;
+
+        impl<'de> Visitor<'de> for ScalarVisitor {
+            type Value = Scalar<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a value")
+            }
+
+            fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Scalar<'de>, E> {
+                Ok(Scalar::Text(Text(Cow::Borrowed(text))))
+            }
+
+            fn visit_str<E>(self, text: &str) -> Result<Scalar<'de>, E> {
+                Ok(Scalar::Text(Text(Cow::Owned(text.to_owned()))))
+            }
+
+            fn visit_bool<E>(self, value: bool) -> Result<Scalar<'de>, E> {
+                Ok(Scalar::Other(value.into()))
+            }
+
+            fn visit_i64<E>(self, value: i64) -> Result<Scalar<'de>, E> {
+                Ok(Scalar::Other(value.into()))
+            }
+
+            fn visit_u64<E>(self, value: u64) -> Result<Scalar<'de>, E> {
+                Ok(Scalar::Other(value.into()))
+            }
+
+            fn visit_f64<E>(self, value: f64) -> Result<Scalar<'de>, E> {
+                Ok(Scalar::Other(value.into()))
+            }
+
+            fn visit_unit<E>(self) -> Result<Scalar<'de>, E> {
+                Ok(Scalar::Other(Value::Null))
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Scalar<'de>, A::Error> {
+                while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+                Ok(Scalar::Other(Value::Object(serde_json::Map::new())))
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Scalar<'de>, A::Error> {
+                while seq.next_element::<IgnoredAny>()?.is_some() {}
+                Ok(Scalar::Other(Value::Array(Vec::new())))
+            }
+        }
+
+        deserializer.deserialize_any(ScalarVisitor)
+    }
+}
+
+/// Labels or annotations.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Entries<'a>(Vec<(Text<'a>, Scalar<'a>)>);
+
+impl<'a> Entries<'a> {
+    pub fn get(&self, key: &str) -> Option<&Scalar<'a>> {
+        // The last of two equal keys wins, as in Go.
+        self.0.iter().rev().find(|(k, _)| &**k == key).map(|e| &e.1)
+    }
+
+    pub fn text(&self, key: &str) -> Option<&str> {
+        self.get(key)?.as_text()
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &Scalar<'a>)> {
+        self.0.iter().map(|(key, value)| (&**key, value))
+    }
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Entries<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct EntriesVisitor;
+
+        impl<'de> Visitor<'de> for EntriesVisitor {
+            type Value = Entries<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a map of strings")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Entries<'de>, A::Error> {
+                let mut entries = Vec::new();
+                while let Some(entry) = map.next_entry()? {
+                    entries.push(entry);
+                }
+                Ok(Entries(entries))
+            }
+        }
+
+        deserializer.deserialize_map(EntriesVisitor)
+    }
+}
+
+/// The metadata of an object or a template.
+#[derive(Debug, Clone, PartialEq, Default, serde::Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Meta<'a> {
+    #[serde(borrow)]
+    pub name: Option<Text<'a>>,
+    #[serde(borrow)]
+    pub generate_name: Option<Text<'a>>,
+    #[serde(borrow)]
+    pub namespace: Option<Text<'a>>,
+    #[serde(borrow)]
+    pub uid: Option<Text<'a>>,
+    #[serde(borrow)]
+    pub labels: Option<Entries<'a>>,
+    #[serde(borrow)]
+    pub annotations: Option<Entries<'a>>,
+    #[serde(borrow)]
+    pub deletion_timestamp: Option<Text<'a>>,
+    #[serde(borrow)]
+    pub owner_references: Option<Vec<OwnerReference<'a>>>,
+}
+
+/// An owner, as far as Muster asks who made an object.
+#[derive(Debug, Clone, PartialEq, Default, serde::Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct OwnerReference<'a> {
+    #[serde(borrow)]
+    pub kind: Option<Text<'a>>,
+    pub controller: Option<bool>,
+}
+
+impl<'a> Meta<'a> {
+    pub fn label(&self, key: &str) -> Option<&str> {
+        self.labels.as_ref()?.text(key)
+    }
+
+    pub fn annotation(&self, key: &str) -> Option<&str> {
+        self.annotations.as_ref()?.text(key)
+    }
+
+    pub fn annotations(&self) -> impl Iterator<Item = (&str, &Scalar<'a>)> {
+        self.annotations.iter().flat_map(Entries::iter)
+    }
+
+    pub fn labels(&self) -> impl Iterator<Item = (&str, &Scalar<'a>)> {
+        self.labels.iter().flat_map(Entries::iter)
+    }
+
+    /// Whether the object is being deleted; such an object must never be held up.
+    pub fn deleting(&self) -> bool {
+        self.deletion_timestamp.is_some()
+    }
+
+    /// The name, or what it will be made from.
+    pub fn display_name(&self) -> &str {
+        match (&self.name, &self.generate_name) {
+            (Some(name), _) if !name.is_empty() => name,
+            (_, Some(prefix)) => prefix,
+            _ => "",
+        }
+    }
+
+    pub fn controller_kind(&self) -> Option<&str> {
+        let owners = self.owner_references.as_ref()?;
+        let owner = owners.iter().find(|o| o.controller == Some(true))?;
+        owner.kind.as_deref()
+    }
+}
+
+/// Something that is there or not; its inside is not read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Present;
+
+impl<'de> Deserialize<'de> for Present {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        IgnoredAny::deserialize(deserializer).map(|_| Self)
+    }
+}
+
+/// Reads `null` as the default: Go clients send it for empty lists and maps.
+pub fn or_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de> + Default,
+{
+    Option::deserialize(deserializer).map(Option::unwrap_or_default)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn strings_without_escapes_are_borrowed() {
+        let meta: Meta = serde_json::from_str(
+            r#"{"name":"a","labels":{"k":"v","e":"\"x\""},"annotations":null,"creationTimestamp":null}"#,
+        )
+        .unwrap();
+        assert!(matches!(meta.name, Some(Text(Cow::Borrowed("a")))));
+        assert_eq!(meta.label("k"), Some("v"));
+        assert_eq!(meta.label("e"), Some("\"x\""));
+        assert_eq!(meta.annotations().count(), 0);
+    }
+
+    #[test]
+    fn a_value_of_another_type_is_kept_for_the_message() {
+        let entries: Entries =
+            serde_json::from_str(r#"{"a":false,"b":3,"c":null,"d":{"x":[1]},"e":[{}],"f":1.5}"#)
+                .unwrap();
+        let shown: Vec<String> = entries
+            .iter()
+            .map(|(_, value)| value.to_value().to_string())
+            .collect();
+        assert_eq!(shown, ["false", "3", "null", "{}", "[]", "1.5"]);
+    }
+}
