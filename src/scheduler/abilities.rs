@@ -1,0 +1,158 @@
+//! What each scheduler can do, as data; and the refusals that follow from it.
+//!
+//! One table for admission, the documentation and the command line: what a scheduler cannot do is
+//! refused at `kubectl apply`, with the reason, and never dropped.
+
+use std::collections::BTreeMap;
+
+use crate::gang::{FieldError, Part, Plan, SchedulerKind, Strictness};
+
+/// Whether something works, and if not, why.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Support {
+    Yes,
+    No(&'static str),
+}
+
+/// How far a bundle can reach.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Bundles {
+    /// The gangs of one workload object.
+    WithinWorkload,
+    No(&'static str),
+}
+
+/// What happens to the pods' priority class.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Priorities {
+    /// All pods of a gang must have the same one; it goes on the gang's object.
+    MustBeEqual,
+    /// It goes on the gang's object when all pods have the same one.
+    Carried,
+    /// The gang's object has no priority.
+    OnPodsOnly,
+}
+
+/// Where the link is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LinkSite {
+    /// In the Job's pod template, when the Job is created: one call per Job.
+    JobTemplate,
+    /// On each pod, when it is created.
+    Pod,
+}
+
+/// What a resumed workload's gang is to the scheduler.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Resume {
+    /// A new gang under a new name; the link is rewritten when the Job resumes.
+    NewGang,
+    /// A new object under the same name: the link cannot change, because a Job's template keeps
+    /// its `schedulingGroup` for life (Kubernetes 1.36 and 1.37 refuse the update even while
+    /// the Job is suspended). The object was deleted on suspend, and with it all state.
+    SameGang,
+}
+
+/// One scheduler's row of the table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Abilities {
+    pub bundle: Bundles,
+    pub queue: Support,
+    pub non_strict: Support,
+    pub priorities: Priorities,
+    pub link_site: LinkSite,
+    pub resume: Resume,
+}
+
+/// What of a plan this scheduler cannot do (errors), and what it does differently (warnings).
+pub fn refusals(
+    kind: SchedulerKind,
+    abilities: &Abilities,
+    plan: &Plan,
+) -> (Vec<FieldError>, Vec<String>) {
+    let mut errors = Vec::new();
+    let mut warnings = Vec::new();
+    let refuse =
+        |at, what: &str, why| FieldError::forbidden(at, format!("{kind} cannot do {what}: {why}"));
+    if let (Some(queue), Support::No(why)) = (&plan.policy.queue, abilities.queue) {
+        errors.push(refuse(queue.at.clone(), "queues", why));
+    }
+    if let (Some(strictness), Support::No(why)) = (&plan.policy.strictness, abilities.non_strict)
+        && strictness.value == Strictness::NonStrict
+    {
+        errors.push(refuse(strictness.at.clone(), "NonStrict gangs", why));
+    }
+    let mut bundles: BTreeMap<&str, Vec<&Part>> = BTreeMap::new();
+    for part in &plan.parts {
+        if let Some(bundle) = part.bundle() {
+            bundles.entry(bundle.value.as_str()).or_default().push(part);
+        }
+        if part.priority_class().is_none() {
+            priorities(kind, abilities, part, &mut errors, &mut warnings);
+        }
+    }
+    for (name, parts) in bundles {
+        let Some(at) = parts[0].bundle().map(|b| b.at.clone()) else {
+            continue;
+        };
+        match abilities.bundle {
+            Bundles::No(why) => errors.push(refuse(at, "bundles", why)),
+            Bundles::WithinWorkload if gangs(&parts) < 2 => errors.push(FieldError::forbidden(
+                at,
+                format!(
+                    "the bundle {name:?} has only this one gang, and {kind} cannot bundle the \
+                     gangs of several workloads; remove it, or give it another gang of this object"
+                ),
+            )),
+            Bundles::WithinWorkload => warnings.push(format!(
+                "the bundle {name:?} joins the gangs of this object only: {kind} cannot bundle \
+                 the gangs of several workloads"
+            )),
+        }
+    }
+    (errors, warnings)
+}
+
+fn gangs(parts: &[&Part]) -> u64 {
+    parts.iter().map(|part| u64::from(part.replicas())).sum()
+}
+
+/// A gang whose pods differ in priority class, or have none.
+fn priorities(
+    kind: SchedulerKind,
+    abilities: &Abilities,
+    part: &Part,
+    errors: &mut Vec<FieldError>,
+    warnings: &mut Vec<String>,
+) {
+    let Some(first) = part.roles().first() else {
+        return;
+    };
+    let Some(other) = part
+        .roles()
+        .iter()
+        .find(|role| role.priority_class() != first.priority_class())
+    else {
+        return;
+    };
+    let shown = |class: Option<&str>| class.map_or("none".to_owned(), |c| format!("{c:?}"));
+    let at = other.at.child("priorityClassName");
+    match abilities.priorities {
+        Priorities::MustBeEqual => errors.push(FieldError::invalid(
+            at,
+            other.priority_class().unwrap_or(""),
+            format!(
+                "all pods of a {kind} gang must have one priority class, and {:?} has {}; \
+                 give both the same",
+                first.name,
+                shown(first.priority_class())
+            ),
+        )),
+        Priorities::Carried | Priorities::OnPodsOnly => warnings.push(format!(
+            "{at}: the gang's pods have different priority classes ({} and {}): \
+             the gang as a whole gets none",
+            shown(first.priority_class()),
+            shown(other.priority_class())
+        )),
+    }
+}

@@ -1,0 +1,57 @@
+//! Coscheduling of `kubernetes-sigs/scheduler-plugins`: one PodGroup per gang, linked by label.
+
+use std::collections::BTreeMap;
+
+use kube::core::DynamicObject;
+use serde_json::json;
+
+use crate::gang::{Gang, Member, Owner, Plan, SchedulerKind, link};
+
+use super::abilities::{Abilities, Bundles, LinkSite, Priorities, Resume, Support};
+use super::{Marks, Scheduler, object::object};
+
+pub struct Coscheduling;
+
+static ABILITIES: Abilities = Abilities {
+    bundle: Bundles::No(
+        "each PodGroup is admitted by itself, so a bundle could start by halves; use one gang \
+         over the whole workload, or another scheduler",
+    ),
+    queue: Support::No("it has no queues; remove the annotation"),
+    non_strict: Support::No("a gang that does not fit always gives its room back; use Strict"),
+    priorities: Priorities::OnPodsOnly,
+    link_site: LinkSite::JobTemplate,
+    // Pods of the previous round still count under the old name (scheduler-plugins 0.34).
+    resume: Resume::NewGang,
+};
+
+impl Scheduler for Coscheduling {
+    fn kind(&self) -> SchedulerKind {
+        SchedulerKind::Coscheduling
+    }
+
+    fn abilities(&self) -> &'static Abilities {
+        &ABILITIES
+    }
+
+    fn link(&self, member: &Member) -> Marks {
+        let name = member.identity.name().into_string();
+        Marks {
+            labels: BTreeMap::from([(link::COSCHEDULING.key, name)]),
+            ..Marks::default()
+        }
+    }
+
+    fn objects(&self, owner: &Owner, _plan: &Plan, gangs: &[Gang<'_>]) -> Vec<DynamicObject> {
+        gangs
+            .iter()
+            .map(|gang| {
+                // No minResources: its pre-check rejects every member at once, and then nothing
+                // but a write to the PodGroup wakes the gang when room appears (0.34.7).
+                let spec = json!({"minMember": gang.part.quorum()});
+                let api = "scheduling.x-k8s.io/v1alpha1";
+                object(api, "PodGroup", gang.name(), owner, spec)
+            })
+            .collect()
+    }
+}

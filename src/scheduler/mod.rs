@@ -1,0 +1,103 @@
+//! Scheduler backends: a plan in; marks for pods, objects and refusals out.
+//!
+//! A backend knows one scheduler and no workload kind. All of it is pure, so `muster render`
+//! prints what a cluster would get and a test needs no cluster.
+//!
+//! # Adding a scheduler
+//!
+//! One file and one line. Say it is KAI:
+//!
+//! 1. `scheduler/kai.rs`: a unit struct with `impl Scheduler`. `abilities()` returns a `static`
+//!    [`Abilities`]: what it cannot do goes there as data, and becomes a field error at admission
+//!    ([`refusals`]). `link()` says what a pod carries once its gang is known; `objects()` says
+//!    which objects must exist. `stamp()` needs writing only if something besides
+//!    `schedulerName` is known when the workload is created.
+//! 2. The scheduler's line in [`backend`].
+//! 3. Its link's key in [`crate::gang::link`], if it is not there yet, so that a link which the
+//!    user wrote is respected.
+//! 4. Fixtures: run the tests once with `INSTA_UPDATE=always` and read the new snapshots.
+//!
+//! Admission, `check`, `render` and later the reconciler call it without a change of their own.
+
+pub mod abilities;
+pub mod cluster;
+mod coscheduling;
+pub mod marks;
+mod native;
+mod object;
+mod resolve;
+mod volcano;
+
+pub use abilities::{Abilities, LinkSite, Resume, refusals};
+pub use cluster::{Dialect, JobTemplates, Snapshot};
+pub use kube::core::DynamicObject;
+pub use marks::{Marks, NativeLink};
+pub use resolve::{check_scheduler_names, resolve};
+
+use crate::gang::{Gang, Member, Owner, Plan, Role, Round, SchedulerKind};
+
+/// One scheduler's way of making gangs.
+pub trait Scheduler: Sync {
+    fn kind(&self) -> SchedulerKind;
+
+    /// What it can and cannot do, as data.
+    fn abilities(&self) -> &'static Abilities;
+
+    /// What is known from the spec alone, for the pods of one role.
+    fn stamp(&self, role: &Role) -> Marks {
+        let named = role.shape.scheduler_name.is_some();
+        // Kubernetes fills in its own name; writing it would only be noise.
+        let default = self.kind() == SchedulerKind::Native;
+        Marks {
+            scheduler_name: (!named && !default)
+                .then(|| self.kind().default_scheduler_name().to_owned()),
+            ..Marks::default()
+        }
+    }
+
+    /// What ties a member to its gang.
+    fn link(&self, member: &Member) -> Marks;
+
+    /// The objects that must exist for the gangs of one start of a workload.
+    fn objects(&self, owner: &Owner, plan: &Plan, gangs: &[Gang<'_>]) -> Vec<DynamicObject>;
+
+    /// The round as far as this scheduler's gangs tell rounds apart.
+    fn round(&self, round: Round) -> Round {
+        match self.abilities().resume {
+            Resume::NewGang => round,
+            Resume::SameGang => Round::default(),
+        }
+    }
+}
+
+/// Why a scheduler cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Unavailable {
+    #[error(
+        "this version of Muster has no backend for {0}; it has native, volcano and coscheduling"
+    )]
+    NoBackend(SchedulerKind),
+    #[error(
+        "the cluster does not serve native gangs: Kubernetes 1.35 to 1.37 with the feature gate \
+         GenericWorkload and the API scheduling.k8s.io/v1alpha1, v1alpha2 or v1beta1 is needed"
+    )]
+    NoNativeApi,
+}
+
+/// The backend of a scheduler on this cluster.
+pub fn backend(
+    kind: SchedulerKind,
+    cluster: &Snapshot,
+) -> Result<&'static dyn Scheduler, Unavailable> {
+    match kind {
+        SchedulerKind::Native => {
+            let dialect = cluster.native.ok_or(Unavailable::NoNativeApi)?;
+            Ok(native::backend(dialect))
+        }
+        SchedulerKind::Volcano => Ok(&volcano::Volcano),
+        SchedulerKind::Coscheduling => Ok(&coscheduling::Coscheduling),
+        kind @ (SchedulerKind::Koordinator | SchedulerKind::Yunikorn | SchedulerKind::Kai) => {
+            Err(Unavailable::NoBackend(kind))
+        }
+    }
+}

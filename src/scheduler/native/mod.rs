@@ -1,0 +1,73 @@
+//! Kubernetes' own gangs, in three dialects: each release since 1.35 changed the API's shape.
+//!
+//! From 1.36 on the scheduler reads PodGroups only; the Workload is a description beside them.
+//! One is written as long as its eight templates suffice, and left out beyond.
+
+mod v1_35;
+mod v1_36;
+mod v1_37;
+
+use serde_json::{Value, json};
+
+use crate::gang::{Gang, Identity, Owner, Plan};
+
+use super::abilities::{Abilities, Bundles, LinkSite, Priorities, Resume, Support};
+use super::{Dialect, Scheduler};
+
+/// The most templates of a Workload (`WorkloadMaxPodGroupTemplates`).
+const MAX_TEMPLATES: usize = 8;
+
+pub fn backend(dialect: Dialect) -> &'static dyn Scheduler {
+    match dialect {
+        Dialect::V1_35 => &v1_35::Native,
+        Dialect::V1_36 => &v1_36::Native,
+        Dialect::V1_37 => &v1_37::Native,
+    }
+}
+
+const ABILITIES: Abilities = Abilities {
+    bundle: Bundles::No(
+        "PodGroups are admitted one by one, and Muster does not make CompositePodGroups yet; use \
+         one gang over the whole workload",
+    ),
+    queue: Support::No("kube-scheduler has no queues; remove the annotation"),
+    non_strict: Support::No("a gang that does not fit holds nothing; use Strict"),
+    priorities: Priorities::MustBeEqual,
+    link_site: LinkSite::JobTemplate,
+    resume: Resume::SameGang,
+};
+
+/// The name of the Workload that describes a whole plan; `number` counts them where one is full.
+fn workload_name(identity: &Identity, number: usize) -> crate::gang::GangName {
+    let name = match number {
+        0 => String::new(),
+        number => format!("w{number}"),
+    };
+    identity.shared_name("workload", &name)
+}
+
+/// The workload object in the words of `spec.controllerRef`.
+fn controller_ref(owner: &Owner) -> Value {
+    let group = owner.api_version.split_once('/').map_or("", |(g, _)| g);
+    json!({"apiGroup": group, "kind": owner.kind, "name": owner.name})
+}
+
+fn gang_policy(quorum: u32) -> Value {
+    json!({"gang": {"minCount": quorum}})
+}
+
+/// The templates of a plan's Workload (1.36 and later), without priority: 1.37 wants one priority
+/// over a whole Workload, while its PodGroups may differ. `None` when they are too many.
+fn workload_spec(owner: &Owner, plan: &Plan) -> Option<Value> {
+    if plan.parts.len() > MAX_TEMPLATES {
+        return None;
+    }
+    let template = |part: &crate::gang::Part| json!({"name": part.name().as_str(), "schedulingPolicy": gang_policy(part.quorum())});
+    let templates: Vec<Value> = plan.parts.iter().map(template).collect();
+    Some(json!({"controllerRef": controller_ref(owner), "podGroupTemplates": templates}))
+}
+
+/// The identity that names a start of the whole plan, taken from any of its gangs.
+fn plan_identity<'g>(gangs: &'g [Gang<'_>]) -> Option<&'g Identity> {
+    gangs.first().map(|gang| &gang.identity)
+}

@@ -1,0 +1,68 @@
+//! Kubernetes 1.35, `scheduling.k8s.io/v1alpha1`: gangs inside Workload objects, eight to each.
+//! There are no PodGroups; replicas of one part are told apart by a key in the pod's reference.
+
+use kube::core::DynamicObject;
+use serde_json::{Value, json};
+
+use crate::gang::{Gang, Member, Owner, Plan, SchedulerKind};
+use crate::scheduler::abilities::{Abilities, LinkSite};
+use crate::scheduler::object::object;
+use crate::scheduler::{Marks, NativeLink, Scheduler};
+
+use super::{ABILITIES, MAX_TEMPLATES, controller_ref, gang_policy, plan_identity, workload_name};
+
+pub struct Native;
+
+static V1_35: Abilities = Abilities {
+    // JobSet's and LWS's controllers lose the field or refuse it in a template: only the pod
+    // keeps it.
+    link_site: LinkSite::Pod,
+    ..ABILITIES
+};
+
+impl Scheduler for Native {
+    fn kind(&self) -> SchedulerKind {
+        SchedulerKind::Native
+    }
+
+    fn abilities(&self) -> &'static Abilities {
+        &V1_35
+    }
+
+    fn link(&self, member: &Member) -> Marks {
+        let number = member.stamp.ordinal as usize / MAX_TEMPLATES;
+        let identity = &member.identity;
+        Marks {
+            native: Some(NativeLink::WorkloadRef {
+                name: workload_name(identity, number).into_string(),
+                pod_group: identity.part.as_str().to_owned(),
+                replica_key: identity.index.map(|index| index.to_string()),
+            }),
+            ..Marks::default()
+        }
+    }
+
+    fn objects(&self, owner: &Owner, plan: &Plan, gangs: &[Gang<'_>]) -> Vec<DynamicObject> {
+        let Some(identity) = plan_identity(gangs) else {
+            return Vec::new();
+        };
+        let chunks = plan.parts.chunks(MAX_TEMPLATES).enumerate();
+        chunks
+            .map(|(number, parts)| {
+                let group = |part: &crate::gang::Part| {
+                    json!({"name": part.name().as_str(), "policy": gang_policy(part.quorum())})
+                };
+                let groups: Vec<Value> = parts.iter().map(group).collect();
+                let spec = json!({"controllerRef": controller_ref(owner), "podGroups": groups});
+                let name = workload_name(identity, number);
+                object(
+                    "scheduling.k8s.io/v1alpha1",
+                    "Workload",
+                    name,
+                    owner,
+                    spec,
+                )
+            })
+            .collect()
+    }
+}
