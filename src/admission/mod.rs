@@ -1,10 +1,80 @@
-//! AdmissionReview in, decision and JSON patch out.
+//! Admission: an AdmissionReview in, a decision and a JSON patch out.
+//!
+//! [`answer`] is the whole of it, a function of the request's bytes and of a snapshot of the
+//! cluster. The server, `muster check` and the tests call the same line. It makes no API call,
+//! and knows neither sockets nor metrics.
+
+mod children;
+pub mod jobsets;
+pub mod patch;
+mod response;
+pub mod review;
+
+pub use json_patch::Patch;
+pub use review::{Object, Operation, Review};
+
+use crate::gang::FieldError;
+use crate::scheduler::Snapshot;
 
 /// Which of the two webhook endpoints was called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
     Mutate,
     Validate,
+}
+
+/// What is decided about an object.
+#[derive(Debug)]
+pub enum Decision {
+    Allow {
+        patch: Patch,
+        warnings: Vec<String>,
+    },
+    Deny {
+        errors: Vec<FieldError>,
+        warnings: Vec<String>,
+    },
+}
+
+impl Decision {
+    /// Allowed as it is, with nothing to say.
+    pub fn untouched() -> Self {
+        Self::allow(Patch(Vec::new()), Vec::new())
+    }
+
+    fn allow(patch: Patch, warnings: Vec<String>) -> Self {
+        Self::Allow { patch, warnings }
+    }
+
+    fn outcome(&self) -> Outcome {
+        match self {
+            Self::Allow { patch, .. } if patch.0.is_empty() => Outcome::Allowed,
+            Self::Allow { .. } => Outcome::Patched,
+            Self::Deny { .. } => Outcome::Denied,
+        }
+    }
+}
+
+/// A decision, and the gang that it is about; empty when the object asks for none.
+#[derive(Debug)]
+pub struct Decided {
+    pub decision: Decision,
+    pub gang: String,
+}
+
+impl Decided {
+    fn untouched() -> Self {
+        Decision::untouched().about(String::new())
+    }
+}
+
+impl Decision {
+    fn about(self, gang: String) -> Decided {
+        Decided {
+            decision: self,
+            gang,
+        }
+    }
 }
 
 /// How a review ended.
@@ -67,4 +137,68 @@ impl Unanswerable {
             Self::Internal(_) => 500,
         }
     }
+}
+
+/// Decides a review: pure, a function of the review and of the snapshot alone.
+pub fn decide(phase: Phase, review: &Review<'_>, cluster: &Snapshot) -> Decided {
+    // Nothing holds up a deletion, and a subresource carries no declaration.
+    if !matches!(review.operation, Operation::Create | Operation::Update)
+        || review.sub_resource.is_some()
+    {
+        return Decided::untouched();
+    }
+    match (&review.object, &review.old_object) {
+        (Some(Object::JobSet(new)), old) => {
+            let old = match old {
+                Some(Object::JobSet(old)) => Some(&**old),
+                _ => None,
+            };
+            jobsets::decide(phase, review, new, old, cluster)
+        }
+        (Some(Object::Job(new)), old) => {
+            let old = match old {
+                Some(Object::Job(old)) => Some(old),
+                _ => None,
+            };
+            children::decide_job(phase, review, new, old, cluster)
+        }
+        (Some(Object::Pod(pod)), _) => children::decide_pod(phase, review, pod, cluster),
+        (Some(Object::Unreadable(error)), _) | (None, Some(Object::Unreadable(error))) => {
+            unreadable(phase, error)
+        }
+        (None, _) => Decided::untouched(),
+    }
+}
+
+/// An object whose fields have other types than the API says. A custom resource's schema is
+/// checked between the two phases, so the first lets it pass and the apiserver says it better.
+fn unreadable(phase: Phase, error: &FieldError) -> Decided {
+    match phase {
+        Phase::Mutate => Decided::untouched(),
+        Phase::Validate => Decision::Deny {
+            errors: vec![error.clone()],
+            warnings: Vec::new(),
+        }
+        .about(String::new()),
+    }
+}
+
+/// Answers a request body.
+pub fn answer(phase: Phase, body: &[u8], cluster: &Snapshot) -> Result<Answer, Unanswerable> {
+    let review = Review::parse(body)?;
+    let decided = decide(phase, &review, cluster);
+    let body = response::encode(&review, &decided.decision)
+        .map_err(|error| Unanswerable::Internal(error.to_string()))?;
+    Ok(Answer {
+        body,
+        record: Record {
+            uid: review.uid.to_string(),
+            operation: review.operation.as_str(),
+            kind: review.kind.as_str(),
+            namespace: review.namespace().to_owned(),
+            name: review.name().to_owned(),
+            outcome: decided.decision.outcome(),
+            gang: decided.gang,
+        },
+    })
 }

@@ -1,0 +1,382 @@
+//! The request: a borrowed view of `admission.k8s.io/v1`, read in one pass.
+//!
+//! The apiserver writes `kind` before `object`, so the object is parsed straight into the view of
+//! its kind while the envelope is read. In any other order, and to say what is wrong with an
+//! object, a second pass over the raw object does the same.
+
+use std::fmt;
+use std::marker::PhantomData;
+
+use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, Visitor};
+use serde::{Deserialize, de::IgnoredAny};
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use super::Unanswerable;
+use crate::gang::{FieldError, FieldPath};
+use crate::workload::child::{Job, Pod};
+use crate::workload::jobset::view::JobSet;
+use crate::workload::view::{Meta, Text};
+
+const API_VERSION: &str = "admission.k8s.io/v1";
+
+/// What is being done to the object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Deserialize)]
+#[serde(rename_all = "UPPERCASE")]
+pub enum Operation {
+    Create,
+    Update,
+    Delete,
+    Connect,
+}
+
+impl Operation {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Create => "CREATE",
+            Self::Update => "UPDATE",
+            Self::Delete => "DELETE",
+            Self::Connect => "CONNECT",
+        }
+    }
+}
+
+/// The kinds that Muster is called for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Kind {
+    JobSet,
+    Job,
+    Pod,
+}
+
+impl Kind {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::JobSet => "JobSet",
+            Self::Job => "Job",
+            Self::Pod => "Pod",
+        }
+    }
+
+    pub fn group(self) -> &'static str {
+        match self {
+            Self::JobSet => "jobset.x-k8s.io",
+            Self::Job => "batch",
+            Self::Pod => "",
+        }
+    }
+
+    pub fn of(group: &str, kind: &str) -> Option<Self> {
+        [Self::JobSet, Self::Job, Self::Pod]
+            .into_iter()
+            .find(|k| k.group() == group && k.as_str() == kind)
+    }
+}
+
+/// An object, as far as Muster reads it.
+#[derive(Debug)]
+pub enum Object<'a> {
+    JobSet(Box<JobSet<'a>>),
+    Job(Job<'a>),
+    Pod(Pod<'a>),
+    /// Some field has another type than the API says.
+    Unreadable(FieldError),
+}
+
+impl Object<'_> {
+    fn metadata(&self) -> Option<&Meta<'_>> {
+        match self {
+            Self::JobSet(jobset) => Some(&jobset.metadata),
+            Self::Job(job) => Some(&job.metadata),
+            Self::Pod(pod) => Some(&pod.metadata),
+            Self::Unreadable(_) => None,
+        }
+    }
+}
+
+/// One admission request.
+#[derive(Debug)]
+pub struct Review<'a> {
+    pub uid: Text<'a>,
+    pub kind: Kind,
+    pub operation: Operation,
+    pub sub_resource: Option<Text<'a>>,
+    pub username: Option<Text<'a>>,
+    pub object: Option<Object<'a>>,
+    pub old_object: Option<Object<'a>>,
+    namespace: Option<Text<'a>>,
+    name: Option<Text<'a>>,
+}
+
+impl<'a> Review<'a> {
+    /// Reads a request body.
+    pub fn parse(body: &'a [u8]) -> Result<Self, Unanswerable> {
+        match serde_json::from_slice::<Envelope<'a, Typed<'a>>>(body) {
+            Ok(envelope) => Self::from_envelope(envelope),
+            // Either the envelope is broken, or an object does not fit its view: look again.
+            Err(_) => Self::from_envelope(serde_json::from_slice::<Envelope<'a, Raw<'a>>>(body)?),
+        }
+    }
+
+    fn from_envelope<S: Slot<'a>>(envelope: Envelope<'a, S>) -> Result<Self, Unanswerable> {
+        let unsupported = |text: String| Err(Unanswerable::Unsupported(text));
+        let text = |text: &Option<Text<'a>>| text.as_deref().unwrap_or_default().to_owned();
+        let (version, kind) = (text(&envelope.api_version), text(&envelope.kind));
+        if version != API_VERSION || kind != "AdmissionReview" {
+            return unsupported(format!(
+                "expected {API_VERSION} AdmissionReview, got {version:?} {kind:?}"
+            ));
+        }
+        let Some(request) = envelope.request else {
+            return unsupported("the AdmissionReview has no request".into());
+        };
+        let Some(uid) = request.uid.filter(|uid| !uid.is_empty()) else {
+            return unsupported("the request has no uid".into());
+        };
+        let Some(operation) = request.operation else {
+            return unsupported("the request has no operation".into());
+        };
+        let kind = match request.kind {
+            Some(KindRead::Known(kind)) => kind,
+            Some(KindRead::Other(other)) => {
+                return unsupported(format!(
+                    "{other:?} is no kind that Muster handles (JobSet, Job, Pod): \
+                     the webhook configuration sends too much"
+                ));
+            }
+            None => return unsupported("the request has no kind".into()),
+        };
+        let read = |slot: Option<S>| slot.map(|slot| slot.object(kind));
+        Ok(Self {
+            uid,
+            kind,
+            operation,
+            sub_resource: request.sub_resource.filter(|s| !s.is_empty()),
+            username: request.username,
+            object: read(request.object),
+            old_object: read(request.old_object),
+            namespace: request.namespace,
+            name: request.name,
+        })
+    }
+
+    pub fn namespace(&self) -> &str {
+        self.namespace.as_deref().unwrap_or_default()
+    }
+
+    /// The object's name, or what it will be generated from.
+    pub fn name(&self) -> &str {
+        match self.name.as_deref() {
+            Some(name) if !name.is_empty() => name,
+            _ => {
+                let meta = self.object.as_ref().and_then(Object::metadata);
+                meta.map_or("", Meta::display_name)
+            }
+        }
+    }
+
+    /// Whether a controller, and not a person, sent the request.
+    pub fn by_service_account(&self) -> bool {
+        let user = self.username.as_deref();
+        user.is_some_and(|user| user.starts_with("system:serviceaccount:"))
+    }
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase", bound(deserialize = "S: Slot<'a>, 'de: 'a"))]
+struct Envelope<'a, S> {
+    #[serde(borrow, default)]
+    api_version: Option<Text<'a>>,
+    #[serde(borrow, default)]
+    kind: Option<Text<'a>>,
+    #[serde(default = "Option::default")]
+    request: Option<Request<'a, S>>,
+}
+
+impl<'de: 'a, 'a, S: Slot<'a>> Deserialize<'de> for Request<'a, S> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(RequestVisitor(PhantomData))
+    }
+}
+
+#[derive(Debug)]
+struct Request<'a, S> {
+    uid: Option<Text<'a>>,
+    kind: Option<KindRead>,
+    operation: Option<Operation>,
+    sub_resource: Option<Text<'a>>,
+    namespace: Option<Text<'a>>,
+    name: Option<Text<'a>>,
+    username: Option<Text<'a>>,
+    object: Option<S>,
+    old_object: Option<S>,
+}
+
+#[derive(Debug)]
+enum KindRead {
+    Known(Kind),
+    Other(String),
+}
+
+#[derive(Deserialize)]
+struct GroupKind<'a> {
+    #[serde(borrow, default)]
+    group: Text<'a>,
+    #[serde(borrow, default)]
+    kind: Text<'a>,
+}
+
+#[derive(Deserialize)]
+struct UserInfo<'a> {
+    #[serde(borrow, default)]
+    username: Option<Text<'a>>,
+}
+
+struct RequestVisitor<'a, S>(PhantomData<(&'a (), S)>);
+
+impl<'de: 'a, 'a, S: Slot<'a>> Visitor<'de> for RequestVisitor<'a, S> {
+    type Value = Request<'a, S>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an admission request")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        let mut request = Request {
+            uid: None,
+            kind: None,
+            operation: None,
+            sub_resource: None,
+            namespace: None,
+            name: None,
+            username: None,
+            object: None,
+            old_object: None,
+        };
+        while let Some(key) = map.next_key::<Text<'de>>()? {
+            match &*key {
+                "uid" => request.uid = map.next_value()?,
+                "kind" => {
+                    let found: Option<GroupKind<'de>> = map.next_value()?;
+                    request.kind = found.map(|found| {
+                        Kind::of(&found.group, &found.kind).map_or_else(
+                            || KindRead::Other(found.kind.to_string()),
+                            KindRead::Known,
+                        )
+                    });
+                }
+                "operation" => request.operation = map.next_value()?,
+                "subResource" => request.sub_resource = map.next_value()?,
+                "namespace" => request.namespace = map.next_value()?,
+                "name" => request.name = map.next_value()?,
+                "userInfo" => {
+                    let user: Option<UserInfo<'de>> = map.next_value()?;
+                    request.username = user.and_then(|user| user.username);
+                }
+                "object" => request.object = S::read(&mut map, request.kind.as_ref())?,
+                "oldObject" => request.old_object = S::read(&mut map, request.kind.as_ref())?,
+                _ => {
+                    map.next_value::<IgnoredAny>()?;
+                }
+            }
+        }
+        Ok(request)
+    }
+}
+
+/// How an object is read: straight into its view, or raw.
+trait Slot<'a>: Sized {
+    fn read<'de: 'a, A: MapAccess<'de>>(
+        map: &mut A,
+        kind: Option<&KindRead>,
+    ) -> Result<Option<Self>, A::Error>;
+
+    fn object(self, kind: Kind) -> Object<'a>;
+}
+
+/// Read in the first pass.
+#[derive(Debug)]
+struct Typed<'a>(Object<'a>);
+
+impl<'a> Slot<'a> for Typed<'a> {
+    fn read<'de: 'a, A: MapAccess<'de>>(
+        map: &mut A,
+        kind: Option<&KindRead>,
+    ) -> Result<Option<Self>, A::Error> {
+        let Some(KindRead::Known(kind)) = kind else {
+            // `object` came before `kind`, or the kind is foreign: the second pass sorts it out.
+            return Err(A::Error::custom("the kind is not known yet"));
+        };
+        Ok(map.next_value_seed(OfKind(*kind))?.map(Self))
+    }
+
+    fn object(self, _kind: Kind) -> Object<'a> {
+        self.0
+    }
+}
+
+struct OfKind(Kind);
+
+impl<'de> DeserializeSeed<'de> for OfKind {
+    type Value = Option<Object<'de>>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+        Ok(match self.0 {
+            Kind::JobSet => {
+                Option::deserialize(deserializer)?.map(|jobset| Object::JobSet(Box::new(jobset)))
+            }
+            Kind::Job => Option::deserialize(deserializer)?.map(Object::Job),
+            Kind::Pod => Option::deserialize(deserializer)?.map(Object::Pod),
+        })
+    }
+}
+
+/// Kept as text for the second pass.
+#[derive(Debug)]
+struct Raw<'a>(&'a RawValue);
+
+impl<'a> Slot<'a> for Raw<'a> {
+    fn read<'de: 'a, A: MapAccess<'de>>(
+        map: &mut A,
+        _kind: Option<&KindRead>,
+    ) -> Result<Option<Self>, A::Error> {
+        let raw: Option<&'de RawValue> = map.next_value()?;
+        Ok(raw.map(Raw))
+    }
+
+    fn object(self, kind: Kind) -> Object<'a> {
+        read_object(kind, self.0.get()).unwrap_or_else(Object::Unreadable)
+    }
+}
+
+/// Reads an object from its JSON text; the error names the field that does not fit.
+pub fn read_object(kind: Kind, json: &str) -> Result<Object<'_>, FieldError> {
+    fn read<'a, T: Deserialize<'a>>(json: &'a str) -> Result<T, FieldError> {
+        let deserializer = &mut serde_json::Deserializer::from_str(json);
+        serde_path_to_error::deserialize(deserializer).map_err(|error| {
+            let path = error.path().to_string();
+            let value = value_at(json, error.path());
+            let inner = error.into_inner().to_string();
+            // serde_json ends with " at line 1 column 234", which means nothing to a user.
+            let detail = inner.split(" at line ").next().unwrap_or(&inner);
+            FieldError::invalid(FieldPath::new(&path), value, detail)
+        })
+    }
+    Ok(match kind {
+        Kind::JobSet => Object::JobSet(Box::new(read(json)?)),
+        Kind::Job => Object::Job(read(json)?),
+        Kind::Pod => Object::Pod(read(json)?),
+    })
+}
+
+/// The value that does not fit, for the message.
+fn value_at(json: &str, path: &serde_path_to_error::Path) -> Value {
+    use serde_path_to_error::Segment;
+    let root: Value = serde_json::from_str(json).unwrap_or_default();
+    let step = |value: Value, segment: &Segment| match segment {
+        Segment::Seq { index } => value.get(index).cloned(),
+        Segment::Map { key } => value.get(key).cloned(),
+        Segment::Enum { .. } | Segment::Unknown => None,
+    };
+    path.iter().try_fold(root, step).unwrap_or_default()
+}
