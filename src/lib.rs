@@ -5,3 +5,5 @@
 pub mod admission;
 pub mod cli;
 pub mod gang;
+pub mod scheduler;
+pub mod workload;

@@ -2,4 +2,9 @@
 //!
 //! Must not know the rules of a gang; it hands objects over and prints what comes back.
 
+pub mod admit;
+pub mod check;
+pub mod files;
+pub mod render;
+mod report;
 pub mod yaml;

@@ -1,0 +1,95 @@
+//! Admission without a cluster: the two phases in the apiserver's order, over the same bytes.
+//!
+//! What `check` and `render` say is what a webhook would answer, because they build the same
+//! AdmissionReview and call the same function.
+
+use serde_json::{Value, json};
+
+use crate::admission::review::Kind;
+use crate::admission::{self, Decision, Patch, Phase, Review};
+use crate::gang::FieldError;
+use crate::scheduler::Snapshot;
+
+/// Stands for the uid that only a cluster can give. Names made from it are examples.
+pub const STAND_IN_UID: &str = "00000000-0000-0000-0000-000000000000";
+
+/// An object after admission.
+#[derive(Debug)]
+pub struct Admitted {
+    pub kind: Kind,
+    pub namespace: String,
+    pub name: String,
+    /// The object as it would be stored; as it was sent when it is refused.
+    pub object: Value,
+    pub errors: Vec<FieldError>,
+    pub warnings: Vec<String>,
+}
+
+/// Admission went wrong in itself, not the object.
+#[derive(Debug, thiserror::Error)]
+pub enum AdmitError {
+    #[error(transparent)]
+    Review(#[from] admission::Unanswerable),
+    #[error("the patch does not apply: {0}")]
+    Patch(#[from] json_patch::PatchError),
+    #[error("the object cannot be written as JSON: {0}")]
+    Json(#[from] serde_json::Error),
+}
+
+/// The kind of an object, when Muster handles it.
+pub fn kind_of(object: &Value) -> Option<Kind> {
+    let api_version = object["apiVersion"].as_str()?;
+    let group = api_version.split_once('/').map_or("", |(group, _)| group);
+    Kind::of(group, object["kind"].as_str()?)
+}
+
+/// Creates an object, as far as admission goes.
+pub fn create(kind: Kind, object: &Value, cluster: &Snapshot) -> Result<Admitted, AdmitError> {
+    let namespace = object["metadata"]["namespace"].as_str();
+    let mut admitted = Admitted {
+        kind,
+        namespace: namespace.unwrap_or("default").to_owned(),
+        name: String::new(),
+        object: object.clone(),
+        errors: Vec::new(),
+        warnings: Vec::new(),
+    };
+    for phase in [Phase::Mutate, Phase::Validate] {
+        let body = serde_json::to_vec(&request(&admitted))?;
+        let review = Review::parse(&body)?;
+        review.name().clone_into(&mut admitted.name);
+        match admission::decide(phase, &review, cluster).decision {
+            Decision::Deny { errors, warnings } => {
+                admitted.warnings.extend(warnings);
+                admitted.errors = errors;
+                break;
+            }
+            Decision::Allow { patch, warnings } => {
+                admitted.warnings.extend(warnings);
+                apply(&mut admitted.object, &patch)?;
+            }
+        }
+    }
+    Ok(admitted)
+}
+
+fn apply(object: &mut Value, patch: &Patch) -> Result<(), json_patch::PatchError> {
+    json_patch::patch(object, patch)
+}
+
+/// The AdmissionReview that an apiserver would send.
+fn request(admitted: &Admitted) -> Value {
+    let kind = admitted.kind;
+    json!({
+        "apiVersion": "admission.k8s.io/v1",
+        "kind": "AdmissionReview",
+        "request": {
+            "uid": STAND_IN_UID,
+            "kind": {"group": kind.group(), "version": "", "kind": kind.as_str()},
+            "name": admitted.object["metadata"]["name"].as_str().unwrap_or_default(),
+            "namespace": admitted.namespace,
+            "operation": "CREATE",
+            "object": admitted.object,
+        },
+    })
+}

@@ -1,0 +1,143 @@
+//! What `muster check` says of one object, as JSON or for people.
+
+use std::fmt::Write as _;
+
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::gang::resources::ResourceList;
+use crate::gang::{FieldError, Gang, Level};
+
+/// One object's result. The field names are the command's JSON contract.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Report {
+    pub file: String,
+    pub document: usize,
+    pub kind: String,
+    pub namespace: String,
+    pub name: String,
+    pub allowed: bool,
+    pub errors: Vec<ErrorReport>,
+    pub warnings: Vec<String>,
+    pub gangs: Vec<GangReport>,
+}
+
+#[derive(Debug, Clone, Serialize)]
+pub struct ErrorReport {
+    #[serde(rename = "type")]
+    pub kind: &'static str,
+    pub field: String,
+    pub value: Option<Value>,
+    pub message: String,
+    /// The error as Kubernetes would print it.
+    #[serde(skip)]
+    pub text: String,
+    /// Line and column in the file, from 1.
+    #[serde(skip)]
+    pub position: Option<(usize, usize)>,
+}
+
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct GangReport {
+    pub name: String,
+    pub level: &'static str,
+    pub part: String,
+    pub index: Option<u32>,
+    pub quorum: u32,
+    pub pods: u32,
+    pub min_resources: ResourceList,
+}
+
+impl GangReport {
+    pub fn new(gang: &Gang<'_>) -> Self {
+        let part = gang.part;
+        let (level, name) = match part.level() {
+            Level::Whole => ("JobSet", ""),
+            Level::Group => ("ReplicatedJob", part.name().as_str()),
+            Level::Replica => ("Replica", part.name().as_str()),
+        };
+        Self {
+            name: gang.name().into_string(),
+            level,
+            part: name.to_owned(),
+            index: gang.identity.index,
+            quorum: part.quorum(),
+            pods: part.size(),
+            min_resources: part.min_resources().clone(),
+        }
+    }
+}
+
+impl ErrorReport {
+    pub fn new(error: &FieldError, position: Option<(usize, usize)>) -> Self {
+        let message = match error.detail.as_str() {
+            "" => error.body(),
+            detail => detail.to_owned(),
+        };
+        Self {
+            kind: error.kind.name(),
+            field: error.field.to_string(),
+            value: error.value.clone(),
+            message,
+            text: error.to_string(),
+            position,
+        }
+    }
+}
+
+impl Report {
+    /// The report for people; `source` is the file's text, for the lines that carets point at.
+    pub fn to_text(&self, source: &str) -> String {
+        let mut out = String::new();
+        let verdict = if self.allowed { "admitted" } else { "refused" };
+        let name = match (self.kind.as_str(), self.name.as_str()) {
+            ("", _) => format!("document {}", self.document),
+            (kind, name) => format!("{kind} {}/{name}", self.namespace),
+        };
+        // Writing to a String cannot fail.
+        let _ = writeln!(out, "{}: {name}: {verdict}", self.file);
+        for error in &self.errors {
+            let _ = writeln!(out, "  error: {}", error.text);
+            if let Some((line, column)) = error.position {
+                out.push_str(&caret(source, line, column));
+            }
+        }
+        for warning in &self.warnings {
+            let _ = writeln!(out, "  warning: {warning}");
+        }
+        for gang in &self.gangs {
+            let _ = writeln!(out, "  gang {}", gang.to_text());
+        }
+        out
+    }
+}
+
+impl GangReport {
+    fn to_text(&self) -> String {
+        let plural = if self.pods == 1 { "" } else { "s" };
+        let mut out = format!("{}: {} pod{plural}", self.name, self.pods);
+        if self.quorum != self.pods {
+            let _ = write!(out, ", {} of them at least", self.quorum);
+        }
+        for (name, quantity) in self.min_resources.iter() {
+            let _ = write!(out, ", {name} {quantity}");
+        }
+        out
+    }
+}
+
+fn caret(source: &str, line: usize, column: usize) -> String {
+    let Some(text) = source.lines().nth(line.saturating_sub(1)) else {
+        return String::new();
+    };
+    let margin = line.to_string();
+    let blank = " ".repeat(margin.len());
+    let pad: String = text
+        .chars()
+        .take(column.saturating_sub(1))
+        .map(|c| if c == '\t' { '\t' } else { ' ' })
+        .collect();
+    format!("    {margin} | {text}\n    {blank} | {pad}^\n")
+}

@@ -1,0 +1,63 @@
+//! Fixtures for the tests that need no cluster: files that a user could apply, and next to them
+//! (`expected/`) what Muster says. `INSTA_UPDATE=always cargo test` rewrites the expectations.
+
+#![allow(dead_code)]
+
+use std::path::{Path, PathBuf};
+
+use muster::gang::SchedulerKind;
+use muster::scheduler::{Dialect, Snapshot};
+use serde_json::Value;
+
+pub fn fixtures(dir: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("fixtures")
+        .join(dir)
+}
+
+/// The YAML files of a fixture directory, by name.
+pub fn files(dir: &str) -> Vec<(String, String)> {
+    let mut files: Vec<(String, String)> = std::fs::read_dir(fixtures(dir))
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|e| e == "yaml"))
+        .map(|path| {
+            let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
+            (name, std::fs::read_to_string(&path).unwrap())
+        })
+        .collect();
+    files.sort();
+    assert!(!files.is_empty(), "no fixtures in {dir}");
+    files
+}
+
+/// Compares with `fixtures/<dir>/expected/<name>.snap`.
+pub fn expect(dir: &str, name: &str, shown: &str) {
+    let mut settings = insta::Settings::clone_current();
+    settings.set_snapshot_path(fixtures(dir).join("expected"));
+    settings.set_prepend_module_to_snapshot(false);
+    settings.set_omit_expression(true);
+    settings.bind(|| insta::assert_snapshot!(name, shown));
+}
+
+/// Fails when an expectation has lost its fixture.
+pub fn no_orphans(dir: &str, names: &[String]) {
+    for entry in std::fs::read_dir(fixtures(dir).join("expected")).unwrap() {
+        let path = entry.unwrap().path();
+        let stem = path.file_stem().unwrap().to_str().unwrap().to_owned();
+        let name = stem.split('@').next().unwrap_or(&stem).to_owned();
+        assert!(names.contains(&name), "{} has no fixture", path.display());
+    }
+}
+
+pub fn cluster() -> Snapshot {
+    Snapshot::assumed(SchedulerKind::Native, Dialect::V1_37)
+}
+
+/// The documents of a YAML text.
+pub fn documents(text: &str) -> Vec<Value> {
+    muster::cli::yaml::documents(text)
+        .into_iter()
+        .map(|document| document.unwrap().value)
+        .collect()
+}
