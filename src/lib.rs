@@ -3,7 +3,9 @@
 #![forbid(unsafe_code)]
 
 pub mod admission;
+pub mod certs;
 pub mod cli;
 pub mod gang;
 pub mod scheduler;
+pub mod server;
 pub mod workload;

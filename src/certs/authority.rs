@@ -1,0 +1,164 @@
+//! A certificate authority of our own, and the leaves that it signs.
+//!
+//! It knows keys and names; it touches no file and starts no task.
+
+use std::time::{Duration, SystemTime};
+
+use rcgen::{
+    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa,
+    Issuer, KeyPair, KeyUsagePurpose, PKCS_ECDSA_P256_SHA256,
+};
+
+use super::Error;
+use super::pair::{Facts, Pair, Validity};
+
+/// Certificates count from an hour before they were made: the clocks of an apiserver and of a
+/// fresh node differ, and "not yet valid" stops every admission (kubernetes/kubectl#1307).
+pub const BACKDATE: Duration = Duration::from_secs(60 * 60);
+
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+const AUTHORITY_LIFETIME: Duration = DAY.saturating_mul(365);
+const LEAF_LIFETIME: Duration = DAY.saturating_mul(7);
+
+/// The names that a server of ours always answers to. The apiserver asks for `<service>.<namespace>.svc`.
+const NAMES: [&str; 5] = [
+    "muster.muster-system.svc",
+    "muster.muster-system.svc.cluster.local",
+    "localhost",
+    "127.0.0.1",
+    "::1",
+];
+
+/// What a leaf is made for: its names (DNS or IP addresses) and how long it lives.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Subject {
+    pub names: Vec<String>,
+    pub lifetime: Duration,
+}
+
+impl Default for Subject {
+    fn default() -> Self {
+        Self {
+            names: NAMES.map(String::from).to_vec(),
+            lifetime: LEAF_LIFETIME,
+        }
+    }
+}
+
+impl Subject {
+    /// The usual names and these.
+    pub fn also_named(mut self, extra: &[String]) -> Self {
+        for name in extra {
+            if !self.names.contains(name) {
+                self.names.push(name.clone());
+            }
+        }
+        self
+    }
+
+    pub fn living(mut self, lifetime: Duration) -> Self {
+        self.lifetime = lifetime;
+        self
+    }
+
+    /// Whether a leaf may go on being used: it has all the names and has not reached two thirds
+    /// of its life.
+    pub fn is_met_by(&self, leaf: &Facts, now: SystemTime) -> bool {
+        self.names.iter().all(|name| leaf.names.contains(name))
+            && now < renewal_due(&leaf.validity)
+            && leaf.validity.check(now).is_ok()
+    }
+}
+
+/// The moment at which a leaf of ours has lived two thirds of its life, the backdated hour not counted.
+pub fn renewal_due(validity: &Validity) -> SystemTime {
+    let made = validity.not_before + BACKDATE;
+    let life = validity.not_after.duration_since(made).unwrap_or_default();
+    made + life * 2 / 3
+}
+
+/// A certificate and its key as PEM text.
+pub struct Issued {
+    pub certificate: String,
+    pub key: String,
+}
+
+/// A CA with its key in memory.
+pub struct Authority {
+    issuer: Issuer<'static, KeyPair>,
+    certificate: String,
+    facts: Facts,
+}
+
+impl Authority {
+    pub fn generate(now: SystemTime) -> Result<Self, Error> {
+        let key = key()?;
+        let mut params = CertificateParams::default();
+        params.distinguished_name = common_name("Muster CA");
+        // No CA below this one: it signs leaves only.
+        params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+        params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+        params.not_before = (now - BACKDATE).into();
+        params.not_after = (now + AUTHORITY_LIFETIME).into();
+        let certificate = params.self_signed(&key)?.pem();
+        Self::from_pem(&certificate, &key.serialize_pem())
+    }
+
+    pub fn from_pem(certificate: &str, key: &str) -> Result<Self, Error> {
+        let facts = Pair::from_pem(certificate.as_bytes(), key.as_bytes())?.facts;
+        Ok(Self {
+            issuer: Issuer::from_ca_cert_pem(certificate, KeyPair::from_pem(key)?)?,
+            certificate: certificate.to_owned(),
+            facts,
+        })
+    }
+
+    /// Signs a new leaf with a new key.
+    pub fn issue(&self, subject: &Subject, now: SystemTime) -> Result<Issued, Error> {
+        let key = key()?;
+        let mut params = CertificateParams::new(subject.names.clone())?;
+        params.distinguished_name = common_name("muster");
+        // "Explicit" so that the leaf carries a subject key identifier too.
+        params.is_ca = IsCa::ExplicitNoCa;
+        params.use_authority_key_identifier_extension = true;
+        params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+        params.not_before = (now - BACKDATE).into();
+        // A leaf that outlives its CA would look healthy and be refused.
+        let end = (now + subject.lifetime).min(self.facts.validity.not_after);
+        params.not_after = end.into();
+        Ok(Issued {
+            certificate: params.signed_by(&key, &self.issuer)?.pem(),
+            key: key.serialize_pem(),
+        })
+    }
+
+    /// Whether this CA signed that leaf, by their key identifiers.
+    pub fn signed(&self, leaf: &Facts) -> bool {
+        leaf.authority_key_id.is_some() && leaf.authority_key_id == self.facts.subject_key_id
+    }
+
+    pub fn validity(&self) -> Validity {
+        self.facts.validity
+    }
+
+    pub fn certificate_pem(&self) -> &str {
+        &self.certificate
+    }
+
+    pub fn key_pem(&self) -> String {
+        self.issuer.key().serialize_pem()
+    }
+}
+
+/// P-256: the apiserver keeps no TLS sessions, so every new connection pays a full handshake, and
+/// an RSA signature costs many times more.
+fn key() -> Result<KeyPair, rcgen::Error> {
+    KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256)
+}
+
+fn common_name(name: &str) -> DistinguishedName {
+    let mut distinguished = DistinguishedName::new();
+    distinguished.push(DnType::CommonName, name);
+    distinguished
+}
