@@ -1,0 +1,66 @@
+//! Reading a request's body within a size and a deadline.
+
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::http::HeaderMap;
+use axum::http::header::EXPECT;
+use http_body_util::BodyExt;
+use hyper::body::Body as _;
+
+use super::refusal::Refusal;
+
+/// Room made on the word of Content-Length; more is made as bytes really come.
+const FIRST_ROOM: u64 = 64 * 1024;
+
+/// How long a refused client may go on sending before its connection ends.
+const LINGER: Duration = Duration::from_secs(1);
+
+/// The whole body, or why not.
+pub(super) async fn read(
+    body: &mut Body,
+    limit: usize,
+    deadline: Duration,
+) -> Result<Vec<u8>, Refusal> {
+    let declared = body.size_hint().lower();
+    if declared > limit as u64 {
+        return Err(Refusal::TooLarge { limit });
+    }
+    let reading = async {
+        let mut bytes = Vec::with_capacity(declared.min(FIRST_ROOM) as usize);
+        while let Some(frame) = body.frame().await {
+            let frame = frame.map_err(|error| Refusal::Truncated(error.to_string()))?;
+            let Some(data) = frame.data_ref() else {
+                continue;
+            };
+            if bytes.len() + data.len() > limit {
+                return Err(Refusal::TooLarge { limit });
+            }
+            bytes.extend_from_slice(data);
+        }
+        Ok(bytes)
+    };
+    match tokio::time::timeout(deadline, reading).await {
+        Ok(read) => read,
+        Err(_) => Err(Refusal::Slow { deadline }),
+    }
+}
+
+/// Throws away what a refused client still sends, within bounds. Closing a socket with unread
+/// bytes resets it, and the reset may overtake the answer that says why.
+pub(super) async fn discard(body: &mut Body, headers: &HeaderMap, limit: usize) {
+    if headers.contains_key(EXPECT) {
+        // The client waits for our word before it sends, and reading would say "go on".
+        return;
+    }
+    let reading = async {
+        let mut left = limit.saturating_mul(2);
+        while let Some(Ok(frame)) = body.frame().await {
+            left = left.saturating_sub(frame.data_ref().map_or(0, |data| data.len()));
+            if left == 0 {
+                return;
+            }
+        }
+    };
+    let _ = tokio::time::timeout(LINGER, reading).await;
+}

@@ -1,0 +1,52 @@
+//! The server's limits and deadlines, with the reason for each default.
+
+use std::net::{Ipv6Addr, SocketAddr};
+use std::time::Duration;
+
+/// How the server listens and what it tolerates.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// Where the apiserver calls, over TLS.
+    pub listen: SocketAddr,
+    /// Where kubelet and Prometheus call, over plain HTTP.
+    pub admin: SocketAddr,
+    /// Reviews in work at once; above it, 429.
+    pub max_in_flight: usize,
+    /// The largest review. An UPDATE carries two objects of up to 3 MiB each and an envelope;
+    /// 7 MiB is controller-runtime's figure too.
+    pub max_body: usize,
+    /// For the TLS handshake. Go's client gives up after the same ten seconds.
+    pub handshake_deadline: Duration,
+    /// From the end of the handshake to the end of the first request's headers.
+    pub first_request_deadline: Duration,
+    /// How long a connection may wait for its next request. It must exceed the 90 s after which
+    /// the apiserver drops an idle connection: a POST that meets our close is not retried.
+    pub idle_deadline: Duration,
+    /// For a request's body, once its headers are read.
+    pub body_deadline: Duration,
+    /// A connection older than this is ended after its next answer, so that the apiserver's few
+    /// long-lived connections spread over the replicas again (kubernetes/kubernetes#75791).
+    pub max_connection_age: Duration,
+    /// After SIGTERM: how long to serve on, until every proxy has taken this replica out.
+    pub lame_duck: Duration,
+    /// After the lame duck: how long requests in flight may take.
+    pub grace: Duration,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            listen: SocketAddr::from((Ipv6Addr::UNSPECIFIED, 8443)),
+            admin: SocketAddr::from((Ipv6Addr::UNSPECIFIED, 8080)),
+            max_in_flight: 256,
+            max_body: 7 * 1024 * 1024,
+            handshake_deadline: Duration::from_secs(10),
+            first_request_deadline: Duration::from_secs(10),
+            idle_deadline: Duration::from_secs(120),
+            body_deadline: Duration::from_secs(10),
+            max_connection_age: Duration::from_secs(10 * 60),
+            lame_duck: Duration::from_secs(10),
+            grace: Duration::from_secs(20),
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! What the server counts, in prometheus-client's terms.
+//!
+//! Label values are a fixed few: nothing that a client chooses (names, namespaces) becomes one.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::counter::{ConstCounter, Counter};
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::{Registry, Unit};
+
+use crate::admission::Record;
+use crate::certs::{Certificates, pair};
+
+/// Fine below a millisecond, where a review belongs; the apiserver's own metric starts at 5 ms.
+const BUCKETS: [f64; 15] = [
+    50e-6, 100e-6, 200e-6, 400e-6, 800e-6, 1.5e-3, 3e-3, 5e-3, 10e-3, 25e-3, 50e-3, 100e-3, 250e-3,
+    1.0, 2.5,
+];
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Review {
+    operation: &'static str,
+    kind: &'static str,
+    outcome: &'static str,
+}
+
+/// How a call ended that no review came of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Unreviewed {
+    Unanswerable,
+    Shed,
+}
+
+/// How a TLS handshake came to nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum HandshakeFailure {
+    /// The client left.
+    Closed,
+    /// One side did not accept the other.
+    Refused,
+    Timeout,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Handshake {
+    reason: &'static str,
+}
+
+/// Handles to the counters; clones share them.
+#[derive(Debug, Clone)]
+pub(super) struct Metrics {
+    requests: Family<Review, Counter>,
+    duration: Histogram,
+    in_flight: Gauge,
+    handshakes: Family<Handshake, Counter>,
+}
+
+/// Counts one review in flight for as long as it lives, even if the client goes away.
+pub(super) struct InFlight(Gauge);
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        self.0.dec();
+    }
+}
+
+impl Metrics {
+    pub fn register(registry: &mut Registry, certificates: Arc<Certificates>) -> Self {
+        let metrics = Self {
+            requests: Family::default(),
+            duration: Histogram::new(BUCKETS),
+            in_flight: Gauge::default(),
+            handshakes: Family::default(),
+        };
+        registry.register(
+            "muster_admission_requests",
+            "Admission calls by how they ended",
+            metrics.requests.clone(),
+        );
+        registry.register_with_unit(
+            "muster_admission_duration",
+            "Time to decide a review, its body once read",
+            Unit::Seconds,
+            metrics.duration.clone(),
+        );
+        registry.register(
+            "muster_admission_in_flight",
+            "Admission calls in work",
+            metrics.in_flight.clone(),
+        );
+        registry.register(
+            "muster_tls_handshake_failures",
+            "TLS handshakes that came to nothing",
+            metrics.handshakes.clone(),
+        );
+        registry.register_collector(Box::new(CertificateMetrics(certificates)));
+        metrics
+    }
+
+    pub fn reviewed(&self, record: &Record) {
+        self.count(record.operation, record.kind, record.outcome.as_str());
+    }
+
+    /// Operation and kind stay empty: they are in a body that was not understood or not read.
+    pub fn not_reviewed(&self, outcome: Unreviewed) {
+        let outcome = match outcome {
+            Unreviewed::Unanswerable => "unanswerable",
+            Unreviewed::Shed => "shed",
+        };
+        self.count("", "", outcome);
+    }
+
+    fn count(&self, operation: &'static str, kind: &'static str, outcome: &'static str) {
+        let labels = Review {
+            operation,
+            kind,
+            outcome,
+        };
+        self.requests.get_or_create(&labels).inc();
+    }
+
+    pub fn took(&self, duration: Duration) {
+        self.duration.observe(duration.as_secs_f64());
+    }
+
+    pub fn in_flight(&self) -> InFlight {
+        self.in_flight.inc();
+        InFlight(self.in_flight.clone())
+    }
+
+    pub fn handshake_failed(&self, failure: HandshakeFailure) {
+        let reason = match failure {
+            HandshakeFailure::Closed => "closed",
+            HandshakeFailure::Refused => "refused",
+            HandshakeFailure::Timeout => "timeout",
+        };
+        self.handshakes.get_or_create(&Handshake { reason }).inc();
+    }
+}
+
+/// Reads the certificate's state at each scrape, so that it is never out of date.
+#[derive(Debug)]
+struct CertificateMetrics(Arc<Certificates>);
+
+impl Collector for CertificateMetrics {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let expiry = pair::seconds(self.0.validity().not_after);
+        let gauge = ConstGauge::new(i64::try_from(expiry).unwrap_or(i64::MAX));
+        gauge.encode(encoder.encode_descriptor(
+            "muster_certificate_expiry_timestamp",
+            "When the certificate in use expires, in seconds since 1970",
+            Some(&Unit::Seconds),
+            MetricType::Gauge,
+        )?)?;
+
+        let reloads = self.0.reloads();
+        let mut family = encoder.encode_descriptor(
+            "muster_certificate_reloads",
+            "New certificates found, by whether they were taken",
+            None,
+            MetricType::Counter,
+        )?;
+        for (result, count) in [("taken", reloads.taken), ("refused", reloads.refused)] {
+            ConstCounter::new(count).encode(family.encode_family(&[("result", result)])?)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,220 @@
+//! The HTTPS server around an admission handler: sockets, TLS, limits, drain, health, metrics.
+//!
+//! Pure plumbing. It hands bytes to a [`Handler`] and sends back what it says; it knows nothing of
+//! gangs, workloads or schedulers, and the handler knows nothing of HTTP.
+
+mod accept;
+pub mod admin;
+mod body;
+mod config;
+mod connection;
+mod lifecycle;
+pub mod log;
+mod metrics;
+mod refusal;
+mod review;
+mod signals;
+mod tls;
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use prometheus_client::registry::Registry;
+use tokio::net::TcpListener;
+use tokio::task::JoinSet;
+use tokio_rustls::TlsAcceptor;
+
+pub use config::Config;
+pub use log::LogFormat;
+pub use signals::Signals;
+
+use crate::admission::{Answer, Phase, Unanswerable};
+use crate::certs::Certificates;
+use admin::{Check, Readiness};
+use connection::Connections;
+use lifecycle::{Lifecycle, Stage};
+use metrics::Metrics;
+use review::Reviews;
+
+/// A review's bytes in, its answer out. It must be quick: it runs on the thread that serves the
+/// connection.
+pub type Handler = Arc<dyn Fn(Phase, &[u8]) -> Result<Answer, Unanswerable> + Send + Sync>;
+
+/// Why the server could not start, or ended otherwise than in order.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("cannot listen on {address}: {source}")]
+    Listen {
+        address: SocketAddr,
+        source: io::Error,
+    },
+    #[error("cannot set up TLS: {0}")]
+    Tls(#[from] rustls::Error),
+    #[error("ended at once by a second {0}")]
+    Aborted(&'static str),
+    #[error("a part of the server stopped by itself")]
+    Stopped,
+}
+
+/// A server that has its ports and does not serve yet.
+pub struct Server {
+    config: Config,
+    listener: TcpListener,
+    admin: TcpListener,
+    addresses: (SocketAddr, SocketAddr),
+    tls: TlsAcceptor,
+    certificates: Arc<Certificates>,
+    handler: Handler,
+    registry: Registry,
+    metrics: Metrics,
+    checks: Vec<(&'static str, Check)>,
+}
+
+impl Server {
+    pub async fn bind(
+        config: Config,
+        certificates: Arc<Certificates>,
+        handler: Handler,
+    ) -> Result<Self, Error> {
+        let (listener, local) = listen(config.listen).await?;
+        let (admin, admin_local) = listen(config.admin).await?;
+        let mut registry = Registry::default();
+        let metrics = Metrics::register(&mut registry, Arc::clone(&certificates));
+        Ok(Self {
+            tls: tls::acceptor(Arc::clone(&certificates))?,
+            addresses: (local, admin_local),
+            config,
+            listener,
+            admin,
+            certificates,
+            handler,
+            registry,
+            metrics,
+            checks: Vec::new(),
+        })
+    }
+
+    pub fn local_addr(&self) -> SocketAddr {
+        self.addresses.0
+    }
+
+    pub fn admin_addr(&self) -> SocketAddr {
+        self.addresses.1
+    }
+
+    pub fn certificates(&self) -> &Arc<Certificates> {
+        &self.certificates
+    }
+
+    /// Adds a condition to `/readyz`, for what else must be up before calls should come.
+    pub fn ready_when(&mut self, name: &'static str, check: Check) {
+        self.checks.push((name, check));
+    }
+
+    /// Where other parts of the program register their metrics.
+    pub fn registry(&mut self) -> &mut Registry {
+        &mut self.registry
+    }
+
+    /// Serves until `shutdown`, then drains. Dropping the future ends everything at once.
+    pub async fn run(self, shutdown: impl Future<Output = ()>) -> Result<(), Error> {
+        let (stage, lifecycle) = Lifecycle::start();
+        let (lame_duck, grace) = (self.config.lame_duck, self.config.grace);
+        tracing::info!(webhook = %self.local_addr(), admin = %self.admin_addr(), "serving");
+
+        // Health and certificates go on until the last review is answered, so they have a
+        // lifecycle that never closes; the end of this function ends them.
+        let (_forever, undying) = Lifecycle::start();
+        let readiness = Readiness {
+            lifecycle: lifecycle.clone(),
+            certificates: Arc::clone(&self.certificates),
+            checks: self.checks,
+        };
+        let admin_routes = admin::routes(readiness, self.registry);
+        let admin = Connections::new(&self.config, admin_routes, undying.clone());
+        let mut background = JoinSet::new();
+        background.spawn(self.certificates.keep_fresh());
+        background.spawn(accept::accept(self.admin, undying, grace, move |stream| {
+            admin.clone().serve(stream)
+        }));
+
+        let reviews = Reviews::new(&self.config, self.handler, self.metrics.clone());
+        let webhook = Connections::new(&self.config, reviews.routes(), lifecycle.clone());
+        let (tls, metrics) = (self.tls, self.metrics);
+        let deadline = self.config.handshake_deadline;
+        let stage_of_handshake = lifecycle.clone();
+        let mut serving = JoinSet::new();
+        serving.spawn(accept::accept(
+            self.listener,
+            lifecycle,
+            grace,
+            move |tcp| {
+                let (tls, metrics, webhook) = (tls.clone(), metrics.clone(), webhook.clone());
+                let mut lifecycle = stage_of_handshake.clone();
+                async move {
+                    // A client that has not said hello by the time we close has no request to lose.
+                    let stream = tokio::select! {
+                        stream = tls::handshake(tls, tcp, deadline, &metrics) => stream,
+                        () = lifecycle.closing() => None,
+                    };
+                    if let Some(stream) = stream {
+                        webhook.serve(stream).await;
+                    }
+                }
+            },
+        ));
+
+        tokio::select! {
+            () = shutdown => {}
+            _ = serving.join_next() => return Err(Error::Stopped),
+            _ = background.join_next() => return Err(Error::Stopped),
+        }
+        tracing::info!(seconds = lame_duck.as_secs_f64(), "draining");
+        stage.send_replace(Stage::LameDuck);
+        tokio::time::sleep(lame_duck).await;
+        stage.send_replace(Stage::Closing);
+        serving.join_next().await;
+        tracing::info!("stopped");
+        Ok(())
+    }
+
+    /// Serves until a signal, then drains; a second signal ends the drain.
+    pub async fn run_until_signalled(self, mut signals: Signals) -> Result<(), Error> {
+        let (drain, drained) = tokio::sync::oneshot::channel::<()>();
+        let mut run = std::pin::pin!(self.run(async move {
+            let _ = drained.await;
+        }));
+        tokio::select! {
+            ended = run.as_mut() => return ended,
+            signal = signals.next() => tracing::info!(signal, "asked to stop"),
+        }
+        let _ = drain.send(());
+        tokio::select! {
+            ended = run => ended,
+            signal = signals.next() => Err(Error::Aborted(signal)),
+        }
+    }
+}
+
+/// Binds and serves until a signal.
+pub async fn serve(
+    config: Config,
+    certificates: Arc<Certificates>,
+    handler: Handler,
+    signals: Signals,
+) -> Result<(), Error> {
+    let server = Server::bind(config, certificates, handler).await?;
+    server.run_until_signalled(signals).await
+}
+
+async fn listen(address: SocketAddr) -> Result<(TcpListener, SocketAddr), Error> {
+    let bound = async {
+        let listener = TcpListener::bind(address).await?;
+        let local = listener.local_addr()?;
+        Ok((listener, local))
+    };
+    bound
+        .await
+        .map_err(|source| Error::Listen { address, source })
+}

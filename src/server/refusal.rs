@@ -1,0 +1,83 @@
+//! Requests that get no review: why, and with which status.
+//!
+//! None of them is a denial. Anything but 200 lets the apiserver apply its failure policy; a
+//! denial would pass over it.
+
+use std::time::Duration;
+
+use axum::http::header::{CONNECTION, RETRY_AFTER};
+use axum::http::{HeaderValue, StatusCode, Version};
+use axum::response::{IntoResponse, Response};
+
+use super::metrics::Unreviewed;
+use crate::admission::Unanswerable;
+
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Refusal {
+    #[error("too many reviews at once, try again")]
+    Shed,
+    #[error("the content type must be application/json, not {0:?}")]
+    NotJson(String),
+    #[error("the body is larger than {limit} bytes")]
+    TooLarge { limit: usize },
+    #[error("the body ended early: {0}")]
+    Truncated(String),
+    #[error("the body did not arrive within {deadline:?}")]
+    Slow { deadline: Duration },
+    #[error(transparent)]
+    Unanswerable(#[from] Unanswerable),
+    #[error("internal error: the review could not be finished")]
+    Panicked,
+}
+
+impl Refusal {
+    fn status(&self) -> StatusCode {
+        match self {
+            Self::Shed => StatusCode::TOO_MANY_REQUESTS,
+            Self::NotJson(_) => StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            Self::TooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::Truncated(_) => StatusCode::BAD_REQUEST,
+            Self::Slow { .. } => StatusCode::REQUEST_TIMEOUT,
+            Self::Unanswerable(reason) => StatusCode::from_u16(reason.status())
+                .ok()
+                // A success would be taken for an answer.
+                .filter(|status| !status.is_success())
+                .unwrap_or(StatusCode::INTERNAL_SERVER_ERROR),
+            Self::Panicked => StatusCode::INTERNAL_SERVER_ERROR,
+        }
+    }
+
+    pub fn outcome(&self) -> Unreviewed {
+        match self {
+            Self::Shed => Unreviewed::Shed,
+            _ => Unreviewed::Unanswerable,
+        }
+    }
+
+    /// One log line each.
+    pub fn log(&self, path: &str) {
+        let status = self.status().as_u16();
+        match self {
+            // A line per shed call would add load at the worst moment; the metric counts them.
+            Self::Shed => tracing::debug!(path, status, "call shed"),
+            // The panic hook has told it, with the place.
+            Self::Panicked => {}
+            _ => tracing::warn!(path, status, reason = %self, "review not answered"),
+        }
+    }
+
+    pub fn into_response(self, version: Version) -> Response {
+        let mut response = (self.status(), self.to_string()).into_response();
+        let headers = response.headers_mut();
+        if matches!(self, Self::Shed) {
+            // client-go retries a call that says when, POST too. On a new connection the retry
+            // may reach another replica.
+            headers.insert(RETRY_AFTER, HeaderValue::from_static("1"));
+        }
+        let ends = matches!(self, Self::Shed | Self::Slow { .. });
+        if ends && version != Version::HTTP_2 {
+            headers.insert(CONNECTION, HeaderValue::from_static("close"));
+        }
+        response
+    }
+}

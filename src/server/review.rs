@@ -1,0 +1,150 @@
+//! The two webhook endpoints: bytes in, the handler's answer out.
+//!
+//! It knows the handler's type and nothing of what a review contains.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use axum::Router;
+use axum::extract::Request;
+use axum::http::header::CONTENT_TYPE;
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri};
+use axum::response::{IntoResponse, Response};
+use axum::routing::post;
+use tokio::sync::Semaphore;
+
+use super::config::Config;
+use super::metrics::Metrics;
+use super::refusal::Refusal;
+use super::{Handler, body};
+use crate::admission::{Answer, Phase, Record};
+
+/// What every review needs.
+pub(super) struct Reviews {
+    handler: Handler,
+    metrics: Metrics,
+    slots: Semaphore,
+    max_body: usize,
+    body_deadline: Duration,
+}
+
+impl Reviews {
+    pub fn new(config: &Config, handler: Handler, metrics: Metrics) -> Self {
+        Self {
+            handler,
+            metrics,
+            slots: Semaphore::new(config.max_in_flight),
+            max_body: config.max_body,
+            body_deadline: config.body_deadline,
+        }
+    }
+
+    pub fn routes(self) -> Router {
+        let reviews = Arc::new(self);
+        let endpoint = |phase| {
+            let reviews = Arc::clone(&reviews);
+            post(move |request: Request| async move { reviews.review(phase, request).await })
+        };
+        Router::new()
+            .route("/mutate", endpoint(Phase::Mutate))
+            .route("/validate", endpoint(Phase::Validate))
+            .fallback(unknown_path)
+            .method_not_allowed_fallback(wrong_method)
+    }
+
+    async fn review(&self, phase: Phase, request: Request) -> Response {
+        let (head, mut body) = request.into_parts();
+        let answer = self.answer(phase, &head.headers, &mut body).await;
+        match answer {
+            Ok(bytes) => {
+                let json = HeaderValue::from_static("application/json");
+                ([(CONTENT_TYPE, json)], bytes).into_response()
+            }
+            Err(refusal) => {
+                self.metrics.not_reviewed(refusal.outcome());
+                refusal.log(head.uri.path());
+                if !matches!(refusal, Refusal::Slow { .. }) {
+                    body::discard(&mut body, &head.headers, self.max_body).await;
+                }
+                refusal.into_response(head.version)
+            }
+        }
+    }
+
+    async fn answer(
+        &self,
+        phase: Phase,
+        headers: &HeaderMap,
+        body: &mut axum::body::Body,
+    ) -> Result<Vec<u8>, Refusal> {
+        // Before the body: the limit bounds the memory that bodies take.
+        let _slot = self.slots.try_acquire().map_err(|_| Refusal::Shed)?;
+        let _in_flight = self.metrics.in_flight();
+        must_be_json(headers)?;
+        let bytes = body::read(body, self.max_body, self.body_deadline).await?;
+
+        let started = Instant::now();
+        let answer = self.decide(phase, &bytes);
+        let took = started.elapsed();
+        self.metrics.took(took);
+        let Answer { body, record } = answer?;
+        self.metrics.reviewed(&record);
+        log(phase, &record, took);
+        Ok(body)
+    }
+
+    /// Runs the handler on this thread: it takes microseconds, less than handing it to another.
+    fn decide(&self, phase: Phase, bytes: &[u8]) -> Result<Answer, Refusal> {
+        match catch_unwind(AssertUnwindSafe(|| (self.handler)(phase, bytes))) {
+            Ok(answer) => Ok(answer?),
+            Err(_) => Err(Refusal::Panicked),
+        }
+    }
+}
+
+/// The one line per decision.
+fn log(phase: Phase, record: &Record, took: Duration) {
+    tracing::info!(
+        webhook = match phase {
+            Phase::Mutate => "mutate",
+            Phase::Validate => "validate",
+        },
+        uid = record.uid,
+        operation = record.operation,
+        kind = record.kind,
+        namespace = record.namespace,
+        name = record.name,
+        outcome = record.outcome.as_str(),
+        gang = record.gang,
+        duration_us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX),
+        "reviewed"
+    );
+}
+
+/// `application/json`, with or without parameters such as a charset.
+fn must_be_json(headers: &HeaderMap) -> Result<(), Refusal> {
+    let given = headers.get(CONTENT_TYPE).map_or("", |value| {
+        // A value that is not text is no content type either.
+        value.to_str().unwrap_or("?")
+    });
+    let essence = given.split(';').next().unwrap_or_default().trim();
+    if essence.eq_ignore_ascii_case("application/json") {
+        Ok(())
+    } else {
+        Err(Refusal::NotJson(given.to_owned()))
+    }
+}
+
+async fn unknown_path(uri: Uri) -> (StatusCode, &'static str) {
+    tracing::warn!(path = uri.path(), status = 404, "no such endpoint");
+    (
+        StatusCode::NOT_FOUND,
+        "no such endpoint: there are /mutate and /validate",
+    )
+}
+
+async fn wrong_method(method: Method, uri: Uri) -> (StatusCode, &'static str) {
+    tracing::warn!(%method, path = uri.path(), status = 405, "wrong method");
+    (StatusCode::METHOD_NOT_ALLOWED, "the method must be POST")
+}
