@@ -17,7 +17,7 @@ mod signals;
 mod tls;
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
 use prometheus_client::registry::Registry;
@@ -208,13 +208,19 @@ pub async fn serve(
     server.run_until_signalled(signals).await
 }
 
+/// Takes a port. `[::]` serves IPv4 too, except on nodes that were booted without IPv6; those
+/// get `0.0.0.0`.
 async fn listen(address: SocketAddr) -> Result<(TcpListener, SocketAddr), Error> {
-    let bound = async {
-        let listener = TcpListener::bind(address).await?;
-        let local = listener.local_addr()?;
-        Ok((listener, local))
-    };
-    bound
-        .await
-        .map_err(|source| Error::Listen { address, source })
+    let mut bound = bind(address).await;
+    if bound.is_err() && address.ip() == IpAddr::V6(Ipv6Addr::UNSPECIFIED) {
+        let fallback = bind((Ipv4Addr::UNSPECIFIED, address.port()).into()).await;
+        bound = fallback.or(bound);
+    }
+    bound.map_err(|source| Error::Listen { address, source })
+}
+
+async fn bind(address: SocketAddr) -> io::Result<(TcpListener, SocketAddr)> {
+    let listener = TcpListener::bind(address).await?;
+    let local = listener.local_addr()?;
+    Ok((listener, local))
 }

@@ -20,6 +20,10 @@ use super::refusal::Refusal;
 use super::{Handler, body};
 use crate::admission::{Answer, Phase, Record};
 
+// Aborting on panic would turn one bad review into an outage.
+#[cfg(panic = "abort")]
+compile_error!("the server must be able to catch a handler's panic: build with panic = \"unwind\"");
+
 /// What every review needs.
 pub(super) struct Reviews {
     handler: Handler,

@@ -36,19 +36,20 @@ pub(super) async fn handshake(
     deadline: Duration,
     metrics: &Metrics,
 ) -> Option<TlsStream<TcpStream>> {
+    let peer = stream.peer_addr().ok();
     let failure = match tokio::time::timeout(deadline, acceptor.accept(stream)).await {
         Ok(Ok(stream)) => return Some(stream),
         Ok(Err(error)) if is_goodbye(error.kind()) => {
             // Load balancers probe a port by opening and closing it.
-            tracing::debug!(%error, "client left during the TLS handshake");
+            tracing::debug!(?peer, %error, "client left during the TLS handshake");
             HandshakeFailure::Closed
         }
         Ok(Err(error)) => {
-            tracing::warn!(%error, "TLS handshake failed");
+            tracing::warn!(?peer, %error, "TLS handshake failed");
             HandshakeFailure::Refused
         }
         Err(_) => {
-            tracing::warn!("TLS handshake not finished in time");
+            tracing::warn!(?peer, "TLS handshake not finished in time");
             HandshakeFailure::Timeout
         }
     };

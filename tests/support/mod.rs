@@ -153,9 +153,15 @@ pub fn obedient() -> Handler {
     })
 }
 
-/// Holds handlers until it opens.
-#[derive(Clone, Default)]
-pub struct Gate(Arc<(Mutex<Held>, Condvar)>);
+/// Holds handlers until it opens, or until the test ends: a failed test must not hang on them.
+#[derive(Default)]
+pub struct Gate(Arc<Latch>);
+
+#[derive(Default)]
+struct Latch {
+    held: Mutex<Held>,
+    changed: Condvar,
+}
 
 #[derive(Default)]
 struct Held {
@@ -165,25 +171,33 @@ struct Held {
 
 impl Gate {
     pub fn open(&self) {
-        self.0.0.lock().expect("unpoisoned").open = true;
-        self.0.1.notify_all();
+        self.0.held.lock().expect("unpoisoned").open = true;
+        self.0.changed.notify_all();
     }
 
     /// Waits until so many handlers are held.
     pub async fn holds(&self, count: usize) {
         within(10, async {
-            while self.0.0.lock().expect("unpoisoned").waiting < count {
+            while self.0.held.lock().expect("unpoisoned").waiting < count {
                 tokio::time::sleep(millis(5)).await;
             }
         })
         .await;
     }
+}
 
+impl Drop for Gate {
+    fn drop(&mut self) {
+        self.open();
+    }
+}
+
+impl Latch {
     fn pass(&self) {
-        let mut held = self.0.0.lock().expect("unpoisoned");
+        let mut held = self.held.lock().expect("unpoisoned");
         held.waiting += 1;
         while !held.open {
-            held = self.0.1.wait(held).expect("unpoisoned");
+            held = self.changed.wait(held).expect("unpoisoned");
         }
         held.waiting -= 1;
     }
@@ -191,11 +205,11 @@ impl Gate {
 
 /// Echoes; a body of "wait" is held at the gate. Needs the multi-thread runtime.
 pub fn gated(gate: &Gate) -> Handler {
-    let gate = gate.clone();
+    let latch = Arc::clone(&gate.0);
     Arc::new(move |phase, body| {
         if body == b"wait" {
             // Lets the runtime's other tasks move to another thread.
-            tokio::task::block_in_place(|| gate.pass());
+            tokio::task::block_in_place(|| latch.pass());
         }
         Ok(answer(phase, body))
     })
