@@ -1,1 +1,72 @@
-fn main() {}
+//! Entry point: parse the command line, run one command, exit with its status.
+
+#![warn(clippy::unwrap_used, clippy::expect_used)]
+
+use std::io::Write as _;
+use std::process::ExitCode;
+
+use clap::Parser as _;
+use muster::args::{Certs, Cli, Command, Files};
+use muster::cli::check::Verdict;
+use muster::cli::{check, render, serve};
+use muster::{certs, server};
+
+fn main() -> ExitCode {
+    match run(Cli::parse().command) {
+        Ok(code) => code,
+        // `muster render x | head` closes the pipe early; that is no trouble of ours.
+        Err(error) if is_broken_pipe(&*error) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn is_broken_pipe(error: &(dyn std::error::Error + 'static)) -> bool {
+    let io = error.downcast_ref::<std::io::Error>();
+    io.is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
+}
+
+fn run(command: Command) -> Result<ExitCode, Box<dyn std::error::Error>> {
+    match command {
+        Command::Check(files) => with_output(files, check::run),
+        Command::Render(files) => with_output(files, render::run),
+        Command::Certs(args) => write_certs(&args),
+        Command::Serve(args) => {
+            server::log::init(args.log_format);
+            let runtime = tokio::runtime::Builder::new_multi_thread()
+                .enable_all()
+                .build()?;
+            runtime.block_on(serve::run(args))?;
+            Ok(ExitCode::SUCCESS)
+        }
+    }
+}
+
+type FileCommand = fn(
+    &[std::path::PathBuf],
+    check::Output,
+    &muster::scheduler::Snapshot,
+    &mut dyn std::io::Write,
+    &mut dyn std::io::Write,
+) -> std::io::Result<Verdict>;
+
+fn with_output(files: Files, command: FileCommand) -> Result<ExitCode, Box<dyn std::error::Error>> {
+    let mut out = std::io::BufWriter::new(std::io::stdout().lock());
+    let verdict = command(
+        &files.paths,
+        files.output,
+        &files.cluster.snapshot(),
+        &mut out,
+        &mut std::io::stderr().lock(),
+    )?;
+    out.flush()?;
+    Ok(ExitCode::from(verdict as u8))
+}
+
+fn write_certs(args: &Certs) -> Result<ExitCode, Box<dyn std::error::Error>> {
+    let written = certs::files::write_development(&args.dir, &args.names)?;
+    println!("{written}");
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,7 +1,6 @@
 //! The certificates that Muster makes, and the directory that it keeps them in.
 
 // clippy.toml's leave for tests does not reach the helpers beside them.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

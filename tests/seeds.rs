@@ -27,7 +27,14 @@ fn backends() -> Vec<(String, Snapshot)> {
 fn rendered(dir: &str, name: &str, cluster: &Snapshot) -> String {
     let path = common::fixtures(dir).join(format!("{name}.yaml"));
     let (mut out, mut err) = (Vec::new(), Vec::new());
-    render::run(&[path.clone()], Output::Text, cluster, &mut out, &mut err).unwrap();
+    render::run(
+        std::slice::from_ref(&path),
+        Output::Text,
+        cluster,
+        &mut out,
+        &mut err,
+    )
+    .unwrap();
     let err = String::from_utf8(err).unwrap();
     let err = err.replace(path.to_str().unwrap(), &format!("{name}.yaml"));
     format!("{err}{}", String::from_utf8(out).unwrap())

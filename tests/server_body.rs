@@ -1,7 +1,6 @@
 //! Bodies: the largest that is read, and what becomes of larger and of broken ones.
 
 // clippy.toml's leave for tests does not reach the helpers beside them.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod support;
 

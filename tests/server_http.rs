@@ -1,7 +1,6 @@
 //! What the two endpoints accept, over HTTP/1.1 and HTTP/2, and how they refuse the rest.
 
 // clippy.toml's leave for tests does not reach the helpers beside them.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod support;
 

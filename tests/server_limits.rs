@@ -1,7 +1,6 @@
 //! Overload, slow clients and old connections: who is cut off, when, and who is not.
 
 // clippy.toml's leave for tests does not reach the helpers beside them.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod support;
 

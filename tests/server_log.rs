@@ -1,7 +1,6 @@
 //! What a server tells in its log: one line per decision, one line per error.
 
 // clippy.toml's leave for tests does not reach the helpers beside them.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod support;
 

@@ -1,7 +1,6 @@
 //! TLS versions, and certificates that change while the server serves.
 
 // clippy.toml's leave for tests does not reach the helpers beside them.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod support;
 

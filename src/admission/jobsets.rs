@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::patch::PatchBuilder;
 use super::{Decided, Decision, Phase, Review};
-use crate::gang::{FieldError, FieldPath, Part, Plan, Round, SchedulerKind, Stamp};
+use crate::gang::{FieldError, FieldPath, Part, Plan, SchedulerKind, Stamp};
 use crate::scheduler::{self, Scheduler, Snapshot};
 use crate::workload::jobset::view::{JobSet, ReplicatedJob};
 use crate::workload::jobset::{self, update};

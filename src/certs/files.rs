@@ -3,6 +3,7 @@
 //! Reading suits a mounted Secret, whoever filled it; writing is for development only, where the
 //! CA's key lies beside the leaf. Nothing here serves TLS.
 
+use std::fmt;
 use std::fs;
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -71,6 +72,19 @@ pub struct Written {
     pub authority: PathBuf,
     pub authority_made: Made,
     pub leaf_made: Made,
+}
+
+impl fmt::Display for Written {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let made = |made| match made {
+            Made::Kept => "kept",
+            Made::New => "new",
+        };
+        let (authority, leaf) = (made(self.authority_made), made(self.leaf_made));
+        writeln!(f, "CA:          {} ({authority})", self.authority.display())?;
+        writeln!(f, "certificate: {} ({leaf})", self.certificate.display())?;
+        write!(f, "key:         {} ({leaf})", self.key.display())
+    }
 }
 
 /// Makes a development CA and leaf where they are missing or due; a second call changes nothing.

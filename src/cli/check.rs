@@ -16,7 +16,9 @@ use crate::workload::jobset::view::{API_VERSION, JobSet, KIND};
 /// How results are printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
 pub enum Output {
+    /// For people; `render` writes YAML documents.
     #[default]
+    #[value(alias = "yaml")]
     Text,
     Json,
 }

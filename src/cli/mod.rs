@@ -7,4 +7,5 @@ pub mod check;
 pub mod files;
 pub mod render;
 mod report;
+pub mod serve;
 pub mod yaml;

@@ -1,0 +1,150 @@
+//! The command line's grammar. What each command does is elsewhere; see `main.rs`.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::cli::check::Output;
+use crate::gang::SchedulerKind;
+use crate::scheduler::{Dialect, Snapshot};
+use crate::server::LogFormat;
+
+/// Gang scheduling for any Kubernetes workload on any scheduler: pods that start together or not
+/// at all.
+#[derive(Debug, Parser)]
+#[command(version, propagate_version = true, arg_required_else_help = true)]
+pub struct Cli {
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Serve the admission webhook over HTTPS
+    #[command(after_help = "Examples:
+  muster serve
+  makes a development certificate under certs/, serves POST /mutate and POST /validate, and prints
+  a curl line to try. /livez, /readyz and /metrics are on the admin port.
+
+  muster serve --tls-dir /tls --scheduler volcano --log-format json
+  serves with a mounted certificate, as in a cluster.")]
+    Serve(Serve),
+
+    /// Check manifests with the webhook's own rules, without a cluster
+    #[command(after_help = "Examples:
+  muster check train.yaml
+  muster check manifests/ --scheduler volcano
+  kustomize build . | muster check - -o json
+
+Exit status: 0 everything is admitted, 1 something is refused, 2 a file cannot be read.")]
+    Check(Files),
+
+    /// Print what a cluster would get: the stamped workload, a linked child per gang, and the
+    /// scheduler's objects
+    #[command(after_help = "Examples:
+  muster render train.yaml --scheduler volcano
+  muster render train.yaml --scheduler native --kubernetes 1.36 -o json
+
+Names end in a hash of the object's uid, which only a cluster knows; a fixed stand-in is used here.
+Exit status: 0 everything is rendered, 1 something is refused, 2 a file cannot be read.")]
+    Render(Files),
+
+    /// Write a development CA and a server certificate
+    #[command(after_help = "Example:
+  muster certs --dir certs --name muster.example.internal
+  writes ca.crt, ca.key, tls.crt and tls.key. A CA that is still valid is kept.")]
+    Certs(Certs),
+}
+
+#[derive(Debug, Args)]
+pub struct Serve {
+    /// Address of the webhook
+    #[arg(long, env = "MUSTER_LISTEN", default_value = "0.0.0.0:8443")]
+    pub listen: SocketAddr,
+
+    /// Address of /livez, /readyz and /metrics (plain HTTP)
+    #[arg(long, env = "MUSTER_ADMIN_LISTEN", default_value = "0.0.0.0:8080")]
+    pub admin_listen: SocketAddr,
+
+    /// Directory with tls.crt and tls.key, re-read every 10 seconds. Without it Muster makes a
+    /// development certificate under certs/
+    #[arg(long, env = "MUSTER_TLS_DIR", value_name = "DIR")]
+    pub tls_dir: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub cluster: Cluster,
+
+    /// Log lines for people or for machines
+    #[arg(long, env = "MUSTER_LOG_FORMAT", value_enum, default_value_t)]
+    pub log_format: LogFormat,
+
+    /// Seconds to go on serving after SIGTERM, so that no apiserver finds a closed port
+    #[arg(long, env = "MUSTER_LAME_DUCK", default_value_t = 10)]
+    pub lame_duck_seconds: u64,
+
+    /// Requests in flight beyond which further ones are shed with 429
+    #[arg(long, env = "MUSTER_MAX_IN_FLIGHT", default_value_t = 256)]
+    pub max_in_flight: usize,
+}
+
+#[derive(Debug, Args)]
+pub struct Files {
+    /// Manifest files, directories to walk, or - for standard input
+    #[arg(required = true, value_name = "FILE|DIR|-")]
+    pub paths: Vec<PathBuf>,
+
+    /// How to print the result
+    #[arg(short, long, value_enum, default_value_t)]
+    pub output: Output,
+
+    #[command(flatten)]
+    pub cluster: Cluster,
+}
+
+/// What is taken for granted about a cluster that nobody has looked at.
+#[derive(Debug, Args)]
+pub struct Cluster {
+    /// Scheduler of workloads that name none: native, volcano, coscheduling
+    #[arg(long, env = "MUSTER_SCHEDULER", default_value = "native", value_name = "NAME",
+          value_parser = parse_scheduler)]
+    pub scheduler: SchedulerKind,
+
+    /// Kubernetes version, for native gangs: 1.35, 1.36 or 1.37
+    #[arg(
+        long,
+        env = "MUSTER_KUBERNETES",
+        default_value = "1.37",
+        value_name = "VERSION"
+    )]
+    pub kubernetes: Dialect,
+}
+
+impl Cluster {
+    pub fn snapshot(&self) -> Snapshot {
+        Snapshot::assumed(self.scheduler, self.kubernetes)
+    }
+}
+
+/// Refuses at once what no workload could use.
+fn parse_scheduler(word: &str) -> Result<SchedulerKind, String> {
+    let kind: SchedulerKind = word
+        .parse()
+        .map_err(|_| format!("must be one of {}", SchedulerKind::names().join(", ")))?;
+    let cluster = Snapshot::assumed(kind, Dialect::V1_37);
+    match crate::scheduler::backend(kind, &cluster) {
+        Ok(_) => Ok(kind),
+        Err(unavailable) => Err(unavailable.to_string()),
+    }
+}
+
+#[derive(Debug, Args)]
+pub struct Certs {
+    /// Directory to write to
+    #[arg(long, default_value = "certs")]
+    pub dir: PathBuf,
+
+    /// Further DNS name or IP address of the server; may be repeated
+    #[arg(long = "name", value_name = "NAME")]
+    pub names: Vec<String>,
+}

@@ -1,0 +1,120 @@
+//! `muster serve`: certificates, handler and server put together.
+
+use std::io::Write as _;
+use std::net::{IpAddr, SocketAddr};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use crate::admission;
+use crate::args::Serve;
+use crate::certs::{self, Authority, Certificates, Source, Subject};
+use crate::server::{self, Config, Handler, Server, Signals};
+
+/// Where the development CA and leaf are kept when no directory is given.
+const DEVELOPMENT_DIR: &str = "certs";
+
+/// Why the server did not run.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    #[error(
+        "{source}; --tls-dir needs tls.crt and tls.key (muster certs --dir writes them), or leave \
+         it out for a development certificate"
+    )]
+    TlsDir { source: certs::Error },
+    #[error(transparent)]
+    Certificates(#[from] certs::Error),
+    #[error(transparent)]
+    Server(#[from] server::Error),
+    #[error("cannot listen to signals or print: {0}")]
+    Io(#[from] std::io::Error),
+}
+
+/// Serves until SIGTERM or SIGINT.
+pub async fn run(args: Serve) -> Result<(), ServeError> {
+    let certificates = Arc::new(certificates(args.tls_dir.as_deref())?);
+    let cluster = args.cluster.snapshot();
+    let handler: Handler = Arc::new(move |phase, body| admission::answer(phase, body, &cluster));
+    let config = Config {
+        listen: args.listen,
+        admin: args.admin_listen,
+        max_in_flight: args.max_in_flight,
+        lame_duck: Duration::from_secs(args.lame_duck_seconds),
+        ..Config::default()
+    };
+    // Before the port is announced: a signal that comes at once must drain, not kill.
+    let signals = Signals::install()?;
+    let server = Server::bind(config, certificates, handler).await?;
+    announce(&server, args.tls_dir.as_deref())?;
+    Ok(server.run_until_signalled(signals).await?)
+}
+
+fn certificates(tls_dir: Option<&Path>) -> Result<Certificates, ServeError> {
+    if let Some(dir) = tls_dir {
+        return Certificates::open(Source::Files(dir.to_owned()))
+            .map_err(|source| ServeError::TlsDir { source });
+    }
+    let subject = Subject::default();
+    let development = Source::Development {
+        dir: DEVELOPMENT_DIR.into(),
+        subject: subject.clone(),
+    };
+    match Certificates::open(development) {
+        // A container's file system is often read-only; a certificate in memory serves as well.
+        Err(certs::Error::Write { path, source }) => {
+            let path = path.display().to_string();
+            tracing::warn!(path, %source, "cannot keep a certificate on disk, one in memory serves");
+            let authority = Box::new(Authority::generate(SystemTime::now())?);
+            let memory = Source::Memory { authority, subject };
+            Ok(Certificates::open(memory)?)
+        }
+        opened => Ok(opened?),
+    }
+}
+
+/// Says where the server is, and how to try it.
+fn announce(server: &Server, tls_dir: Option<&Path>) -> std::io::Result<()> {
+    let ca = tls_dir.unwrap_or(Path::new(DEVELOPMENT_DIR)).join("ca.crt");
+    let trust = if ca.exists() {
+        format!("--cacert {}", ca.display())
+    } else {
+        "--insecure".to_owned()
+    };
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "webhook: https://{}", reachable(server.local_addr()))?;
+    writeln!(out, "admin:   http://{}", reachable(server.admin_addr()))?;
+    writeln!(out, "try:     {}", curl(server.local_addr(), &trust))?;
+    out.flush()
+}
+
+/// An address that a client on this machine can use.
+fn reachable(address: SocketAddr) -> String {
+    match address.ip() {
+        ip if ip.is_unspecified() => format!("localhost:{}", address.port()),
+        IpAddr::V4(_) | IpAddr::V6(_) => address.to_string(),
+    }
+}
+
+fn curl(address: SocketAddr, trust: &str) -> String {
+    let review = serde_json::json!({
+        "apiVersion": "admission.k8s.io/v1",
+        "kind": "AdmissionReview",
+        "request": {
+            "uid": "try",
+            "kind": {"group": "jobset.x-k8s.io", "version": "v1alpha2", "kind": "JobSet"},
+            "namespace": "default",
+            "operation": "CREATE",
+            "object": {
+                "metadata": {"name": "hello", "annotations": {"muster.dev/gang-mode": "Gang"}},
+                "spec": {"replicatedJobs": [{
+                    "name": "workers",
+                    "template": {"spec": {"parallelism": 4, "completions": 4}},
+                }]},
+            },
+        },
+    });
+    format!(
+        "curl {trust} https://{}/mutate -H 'Content-Type: application/json' -d '{review}'",
+        reachable(address)
+    )
+}

@@ -1,0 +1,223 @@
+//! Jobs and pods of a gang: linked at the highest object that keeps the link, from what they carry
+//! alone.
+
+mod common;
+
+use muster::admission::review::Kind;
+use muster::admission::{self, Decision, Phase, Review};
+use muster::cli::admit;
+use muster::gang::SchedulerKind;
+use muster::scheduler::{Dialect, JobTemplates, Snapshot};
+use muster::workload::jobset::children::{self, ChildRef};
+use serde_json::{Value, json};
+
+fn native(dialect: Dialect) -> Snapshot {
+    Snapshot::assumed(SchedulerKind::Native, dialect)
+}
+
+fn coscheduling() -> Snapshot {
+    Snapshot::assumed(SchedulerKind::Coscheduling, Dialect::V1_37)
+}
+
+/// A stored JobSet with one gang per Job replica.
+fn stored(cluster: &Snapshot) -> Value {
+    let text = std::fs::read_to_string(common::fixtures("rules/accepted-job-replicas.yaml"));
+    let jobset = &common::documents(&text.unwrap())[0];
+    let admitted = admit::create(Kind::JobSet, jobset, cluster).unwrap();
+    assert!(admitted.errors.is_empty(), "{:?}", admitted.errors);
+    admitted.object
+}
+
+fn job(jobset: &Value, index: u32, attempt: u32) -> Value {
+    let child = ChildRef {
+        namespace: "ml",
+        jobset: "train",
+        uid: "9d3f",
+        replicated_job: "workers",
+        index,
+        attempt,
+    };
+    children::job(jobset, child).unwrap()
+}
+
+fn decide(
+    phase: Phase,
+    kind: Kind,
+    old: Option<&Value>,
+    object: &Value,
+    cluster: &Snapshot,
+) -> Decision {
+    let body = json!({
+        "apiVersion": "admission.k8s.io/v1",
+        "kind": "AdmissionReview",
+        "request": {
+            "uid": "u",
+            "kind": {"group": kind.group(), "kind": kind.as_str()},
+            "namespace": "ml",
+            "operation": if old.is_some() { "UPDATE" } else { "CREATE" },
+            "object": object,
+            "oldObject": old,
+        },
+    })
+    .to_string();
+    let review = Review::parse(body.as_bytes()).unwrap();
+    admission::decide(phase, &review, cluster).decision
+}
+
+fn mutated(kind: Kind, old: Option<&Value>, object: &Value, cluster: &Snapshot) -> Value {
+    let Decision::Allow { patch, .. } = decide(Phase::Mutate, kind, old, object, cluster) else {
+        panic!("refused");
+    };
+    let mut after = object.clone();
+    json_patch::patch(&mut after, &patch).unwrap();
+    after
+}
+
+fn group_of(pod: &Value) -> Option<&str> {
+    pod["spec"]["schedulingGroup"]["podGroupName"].as_str()
+}
+
+#[test]
+fn replicas_and_attempts_get_gangs_of_their_own() {
+    let cluster = native(Dialect::V1_37);
+    let jobset = stored(&cluster);
+    let mut names = std::collections::BTreeSet::new();
+    for (index, attempt) in [(0, 0), (1, 0), (0, 1), (1, 1)] {
+        let linked = mutated(Kind::Job, None, &job(&jobset, index, attempt), &cluster);
+        let name = group_of(&linked["spec"]["template"]).unwrap().to_owned();
+        assert!(names.insert(name), "two gangs under one name");
+    }
+}
+
+#[test]
+fn a_single_job_that_restarts_gets_a_new_gang() {
+    let cluster = native(Dialect::V1_37);
+    let jobset = stored(&cluster);
+    let first = mutated(Kind::Job, None, &job(&jobset, 0, 0), &cluster);
+    let mut again = job(&jobset, 0, 0);
+    again["metadata"]["labels"]["jobset.sigs.k8s.io/job-restart-attempt"] = json!("1");
+    let again = mutated(Kind::Job, None, &again, &cluster);
+    assert_ne!(
+        group_of(&first["spec"]["template"]),
+        group_of(&again["spec"]["template"])
+    );
+}
+
+#[test]
+fn a_linked_job_makes_pods_that_need_no_call() {
+    let cluster = native(Dialect::V1_37);
+    let linked = mutated(Kind::Job, None, &job(&stored(&cluster), 0, 0), &cluster);
+    let pod = children::pod(&linked);
+    assert_eq!(pod["metadata"]["labels"]["muster.dev/index"], "0");
+    assert_eq!(mutated(Kind::Pod, None, &pod, &cluster), pod);
+}
+
+#[test]
+fn where_a_template_loses_the_link_the_pod_gets_it() {
+    let old_jobset = Snapshot {
+        job_templates: JobTemplates::LoseLinks,
+        ..native(Dialect::V1_37)
+    };
+    for (cluster, field) in [
+        (native(Dialect::V1_35), "workloadRef"),
+        (old_jobset, "schedulingGroup"),
+    ] {
+        let job = job(&stored(&cluster), 1, 0);
+        let same = mutated(Kind::Job, None, &job, &cluster);
+        assert_eq!(same, job, "the Job is left as it is");
+        let pod = mutated(Kind::Pod, None, &children::pod(&job), &cluster);
+        assert!(!pod["spec"][field].is_null(), "{field}");
+    }
+}
+
+#[test]
+fn a_resumed_job_is_linked_to_its_new_round() {
+    let cluster = coscheduling();
+    let label = "scheduling.x-k8s.io/pod-group";
+    let linked = mutated(Kind::Job, None, &job(&stored(&cluster), 0, 0), &cluster);
+    let before = &linked["spec"]["template"]["metadata"]["labels"][label];
+    let mut suspended = linked.clone();
+    suspended["spec"]["suspend"] = json!(true);
+    // JobSet merges its template's annotations into the Job that it resumes.
+    let mut resumed = suspended.clone();
+    resumed["spec"]["suspend"] = json!(false);
+    resumed["spec"]["template"]["metadata"]["annotations"]["muster.dev/round"] = json!("1");
+    let relinked = mutated(Kind::Job, Some(&suspended), &resumed, &cluster);
+    let after = &relinked["spec"]["template"]["metadata"]["labels"][label];
+    assert!(after.is_string());
+    assert_ne!(before, after);
+    let again = mutated(Kind::Job, Some(&suspended), &relinked, &cluster);
+    assert_eq!(again, relinked);
+}
+
+#[test]
+fn a_resumed_native_job_keeps_the_link_that_its_template_cannot_change() {
+    let cluster = native(Dialect::V1_37);
+    let mut suspended = mutated(Kind::Job, None, &job(&stored(&cluster), 0, 0), &cluster);
+    suspended["spec"]["suspend"] = json!(true);
+    let mut resumed = suspended.clone();
+    resumed["spec"]["suspend"] = json!(false);
+    resumed["spec"]["template"]["metadata"]["annotations"]["muster.dev/round"] = json!("1");
+    let after = mutated(Kind::Job, Some(&suspended), &resumed, &cluster);
+    assert_eq!(after, resumed);
+}
+
+#[test]
+fn a_pod_that_lost_its_link_does_not_start_alone() {
+    let cluster = native(Dialect::V1_37);
+    let pod = children::pod(&job(&stored(&cluster), 0, 0));
+    let Decision::Deny { errors, .. } = decide(Phase::Validate, Kind::Pod, None, &pod, &cluster)
+    else {
+        panic!("a pod without its link was admitted");
+    };
+    insta::assert_snapshot!(errors[0].to_string(), @"spec.schedulingGroup: Required value: the apiserver dropped the pod's link to its gang: it runs without the feature gate GenericWorkload, and the pod would start without the others");
+}
+
+#[test]
+fn a_link_that_someone_else_wrote_is_left_alone() {
+    let cluster = native(Dialect::V1_37);
+    let mut theirs = job(&stored(&cluster), 0, 0);
+    theirs["spec"]["template"]["spec"]["schedulingGroup"] = json!({"podGroupName": "theirs"});
+    let Decision::Allow { patch, warnings } =
+        decide(Phase::Mutate, Kind::Job, None, &theirs, &cluster)
+    else {
+        panic!("refused");
+    };
+    assert!(patch.0.is_empty());
+    assert_eq!(warnings.len(), 1, "{warnings:?}");
+}
+
+#[test]
+fn a_child_without_identity_is_refused_with_what_is_missing() {
+    let cluster = native(Dialect::V1_37);
+    let mut job = job(&stored(&cluster), 0, 0);
+    let labels = job["metadata"]["labels"].as_object_mut().unwrap();
+    labels.remove("jobset.sigs.k8s.io/jobset-uid");
+    labels.insert("jobset.sigs.k8s.io/job-index".into(), json!("one"));
+    let Decision::Deny { errors, .. } = decide(Phase::Mutate, Kind::Job, None, &job, &cluster)
+    else {
+        panic!("admitted");
+    };
+    let shown: Vec<String> = errors.iter().map(ToString::to_string).collect();
+    insta::assert_snapshot!(shown.join("\n"), @r#"
+    metadata.labels[jobset.sigs.k8s.io/jobset-uid]: Required value: the gang's identity needs it; the JobSet controller, from v0.10.1 on, writes it
+    metadata.labels[jobset.sigs.k8s.io/job-index]: Invalid value: "one": must be a whole number
+    "#);
+}
+
+#[test]
+fn a_job_of_a_jobset_that_muster_never_saw_runs_without_a_gang() {
+    let cluster = native(Dialect::V1_37);
+    let text = std::fs::read_to_string(common::fixtures(
+        "rules/accepted-replicated-job-by-annotation.yaml",
+    ));
+    let jobset = &common::documents(&text.unwrap())[0];
+    let job = job(jobset, 0, 0);
+    let Decision::Allow { patch, warnings } =
+        decide(Phase::Mutate, Kind::Job, None, &job, &cluster)
+    else {
+        panic!("refused");
+    };
+    assert!(patch.0.is_empty());
+    assert_eq!(warnings.len(), 1);
+}

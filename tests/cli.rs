@@ -1,0 +1,265 @@
+//! The command line as a user meets it: output, exit status, help.
+
+mod common;
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+
+fn muster(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_muster"));
+    command.args(args).current_dir(env!("CARGO_MANIFEST_DIR"));
+    for (key, _) in std::env::vars().filter(|(key, _)| key.starts_with("MUSTER_")) {
+        command.env_remove(key);
+    }
+    command
+}
+
+fn run(args: &[&str]) -> (Option<i32>, String, String) {
+    let Output {
+        status,
+        stdout,
+        stderr,
+    } = muster(args).output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (status.code(), text(stdout), text(stderr))
+}
+
+fn json(args: &[&str]) -> Value {
+    serde_json::from_str(&run(args).1).unwrap()
+}
+
+const GOOD: &str = "fixtures/rules/accepted-whole-jobset.yaml";
+const BAD: &str = "fixtures/rules/both-levels.yaml";
+
+#[test]
+fn check_exits_0_when_all_is_admitted_and_1_when_something_is_refused() {
+    let (code, out, _) = run(&["check", GOOD]);
+    assert_eq!(code, Some(0), "{out}");
+    let (code, out, err) = run(&["check", GOOD, BAD]);
+    assert_eq!(code, Some(1));
+    assert_eq!(err, "");
+    insta::assert_snapshot!("check-text", out);
+}
+
+#[test]
+fn check_exits_2_on_a_file_that_is_not_there_and_still_checks_the_others() {
+    let (code, out, err) = run(&["check", "fixtures/nowhere.yaml", GOOD]);
+    assert_eq!(code, Some(2));
+    assert!(err.contains("fixtures/nowhere.yaml"), "{err}");
+    assert!(out.contains("1 admitted, 0 refused"), "{out}");
+    assert_eq!(run(&["check"]).0, Some(2), "no file is a usage error");
+    assert_eq!(run(&["chekc", GOOD]).0, Some(2));
+}
+
+#[test]
+fn check_prints_its_json_contract() {
+    let (code, out, _) = run(&["check", "-o", "json", GOOD, BAD]);
+    assert_eq!(code, Some(1));
+    insta::assert_snapshot!("check-json", out);
+    let reports = json(&[
+        "check",
+        "-o",
+        "json",
+        "fixtures/rules/accepted-job-replicas.yaml",
+    ]);
+    let gangs = reports[0]["gangs"].as_array().unwrap();
+    let indexes: Vec<&Value> = gangs.iter().map(|gang| &gang["index"]).collect();
+    assert_eq!(indexes, [0, 1, 2]);
+    assert_eq!(gangs[0]["level"], "Replica");
+}
+
+#[test]
+fn check_reads_standard_input_and_many_documents_and_skips_other_kinds() {
+    let good = std::fs::read_to_string(GOOD).unwrap();
+    let text = format!("{good}\n---\napiVersion: v1\nkind: ConfigMap\n---\n# nothing\n---\n{good}");
+    let mut child = muster(&["check", "-o", "json", "-"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    stdin.write_all(text.as_bytes()).unwrap();
+    drop(stdin);
+    let output = child.wait_with_output().unwrap();
+    let reports: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let documents: Vec<&Value> = reports
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|report| &report["document"])
+        .collect();
+    assert_eq!(documents, [0, 2]);
+}
+
+#[test]
+fn check_walks_directories() {
+    let reports = json(&["check", "-o", "json", "fixtures/rules"]);
+    let files = reports.as_array().unwrap();
+    assert!(files.len() > 80, "{}", files.len());
+    let (code, _, err) = run(&["check", "src"]);
+    assert_eq!(code, Some(2));
+    assert!(err.contains("no .yaml"), "{err}");
+}
+
+#[test]
+fn check_flattens_lists_and_points_into_them() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("list.yaml");
+    let text = "apiVersion: v1\nkind: List\nitems:\n- apiVersion: jobset.x-k8s.io/v1alpha2\n  \
+                kind: JobSet\n  metadata: {name: x}\n  spec:\n    gangConfig:\n      \
+                gangMode: Gnag\n";
+    std::fs::write(&file, text).unwrap();
+    let (code, out, _) = run(&["check", file.to_str().unwrap()]);
+    assert_eq!(code, Some(1));
+    assert!(out.contains("9 |       gangMode: Gnag"), "{out}");
+}
+
+#[test]
+fn broken_yaml_is_refused_with_its_line_and_the_rest_is_checked() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("broken.yaml");
+    let good = std::fs::read_to_string(GOOD).unwrap();
+    std::fs::write(&file, format!("a: [1\n---\n{good}")).unwrap();
+    let (code, out, _) = run(&["check", file.to_str().unwrap()]);
+    assert_eq!(code, Some(1));
+    assert!(out.contains("not readable as YAML"), "{out}");
+    assert!(out.contains("1 admitted, 1 refused"), "{out}");
+}
+
+#[test]
+fn render_prints_documents_or_one_array_and_refuses_what_check_refuses() {
+    let (code, out, err) = run(&["render", GOOD, "--scheduler", "volcano"]);
+    assert_eq!((code, err.as_str()), (Some(0), ""));
+    assert!(
+        out.contains("scheduling.k8s.io/group-name: train-all-0-"),
+        "{out}"
+    );
+    let documents = json(&["render", GOOD, "--kubernetes", "1.36", "-o", "json"]);
+    let kinds: Vec<&str> = documents
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|document| document["kind"].as_str().unwrap())
+        .collect();
+    assert_eq!(kinds, ["JobSet", "Job", "Workload", "PodGroup"]);
+    let (code, out, err) = run(&["render", BAD]);
+    assert_eq!((code, out.as_str()), (Some(1), ""));
+    assert!(
+        err.contains("already makes the whole JobSet one gang"),
+        "{err}"
+    );
+}
+
+#[test]
+fn a_scheduler_or_version_that_cannot_be_is_a_usage_error() {
+    for args in [
+        ["render", GOOD, "--scheduler", "slurm"],
+        ["render", GOOD, "--scheduler", "kai"],
+        ["render", GOOD, "--kubernetes", "1.34"],
+    ] {
+        let (code, _, err) = run(&args);
+        assert_eq!(code, Some(2), "{args:?}: {err}");
+    }
+}
+
+#[test]
+fn certs_writes_a_ca_and_a_leaf_and_keeps_them() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().to_str().unwrap();
+    let (code, out, err) = run(&["certs", "--dir", path]);
+    assert_eq!(code, Some(0), "{err}");
+    assert!(out.contains("(new)") && !out.contains("(kept)"), "{out}");
+    let (_, out, _) = run(&["certs", "--dir", path]);
+    assert!(out.contains("(kept)") && !out.contains("(new)"), "{out}");
+}
+
+#[test]
+fn every_command_explains_itself_with_an_example() {
+    let mut shown = String::new();
+    for command in [&["--help"][..], &["serve", "--help"], &["check", "--help"]]
+        .into_iter()
+        .chain([&["render", "--help"][..], &["certs", "--help"]])
+    {
+        let (code, out, _) = run(command);
+        assert_eq!(code, Some(0));
+        shown.push_str(&format!("$ muster {}\n{out}\n", command.join(" ")));
+        let example = command.len() == 1 || out.contains("Example");
+        assert!(example, "{command:?} has no example");
+    }
+    insta::assert_snapshot!("help", shown);
+}
+
+/// A server without any flag but its ports, in a directory of its own.
+#[test]
+fn serve_needs_no_flags_prints_where_it_is_and_drains_on_sigterm() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut server = muster(&[
+        "serve",
+        "--listen",
+        "127.0.0.1:0",
+        "--lame-duck-seconds",
+        "0",
+    ])
+    .args(["--admin-listen", "127.0.0.1:0"])
+    .current_dir(dir.path())
+    .stdout(Stdio::piped())
+    .stderr(Stdio::null())
+    .spawn()
+    .unwrap();
+    let mut lines = BufReader::new(server.stdout.take().unwrap()).lines();
+    let mut line = |start: &str| {
+        let line = lines.next().unwrap().unwrap();
+        line.strip_prefix(start)
+            .unwrap_or_else(|| panic!("{line}"))
+            .trim()
+            .to_owned()
+    };
+    let (webhook, admin) = (line("webhook:"), line("admin:"));
+    let curl = line("try:");
+    assert!(
+        curl.starts_with("curl --cacert certs/ca.crt https://127.0.0.1:"),
+        "{curl}"
+    );
+    assert!(webhook.starts_with("https://127.0.0.1:"), "{webhook}");
+    let ready = get(admin.strip_prefix("http://").unwrap(), "/readyz");
+    assert!(ready.starts_with("HTTP/1.1 200"), "{ready}");
+    // What the printed line sends is a review that Muster answers with a patch.
+    let review = curl
+        .split("-d '")
+        .nth(1)
+        .unwrap()
+        .strip_suffix('\'')
+        .unwrap();
+    let answer = muster::admission::answer(
+        muster::admission::Phase::Mutate,
+        review.as_bytes(),
+        &common::cluster(),
+    );
+    assert_eq!(answer.unwrap().record.outcome.as_str(), "patched");
+    let pid = server.id().to_string();
+    assert!(Command::new("kill").arg(&pid).status().unwrap().success());
+    assert_eq!(server.wait().unwrap().code(), Some(0));
+}
+
+fn get(address: &str, path: &str) -> String {
+    use std::io::Read;
+    let mut stream = std::net::TcpStream::connect(address).unwrap();
+    let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+#[test]
+fn a_tls_directory_without_a_certificate_is_a_clear_error() {
+    let dir = tempfile::tempdir().unwrap();
+    let path: PathBuf = dir.path().join("empty");
+    std::fs::create_dir(&path).unwrap();
+    let (code, _, err) = run(&["serve", "--tls-dir", path.to_str().unwrap()]);
+    assert_eq!(code, Some(2));
+    assert!(err.contains("--tls-dir needs tls.crt and tls.key"), "{err}");
+}

@@ -1,0 +1,226 @@
+//! Patches over generated JobSets: they apply to what was sent, a second run is empty, and they
+//! touch nothing but Muster's own keys.
+
+mod common;
+
+use muster::admission::review::Kind;
+use muster::admission::{self, Decision, Phase, Review};
+use muster::cli::admit;
+use muster::gang::SchedulerKind;
+use muster::scheduler::{Dialect, Snapshot};
+use muster::workload::jobset::children::{self, ChildRef};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+fn snapshots() -> impl Strategy<Value = Snapshot> {
+    (
+        prop::sample::select(vec![
+            SchedulerKind::Native,
+            SchedulerKind::Volcano,
+            SchedulerKind::Coscheduling,
+        ]),
+        prop::sample::select(Dialect::ALL.to_vec()),
+    )
+        .prop_map(|(kind, dialect)| Snapshot::assumed(kind, dialect))
+}
+
+/// Metadata as users write it: absent, null, empty, with keys that need escaping.
+fn metadata() -> BoxedStrategy<Option<Value>> {
+    let map = prop_oneof![
+        Just(None),
+        Just(Some(Value::Null)),
+        Just(Some(json!({}))),
+        Just(Some(
+            json!({"team/a~b": "x", "plain": "\"quoted\" \\ \u{e9}"})
+        )),
+    ];
+    prop_oneof![
+        Just(None),
+        Just(Some(Value::Null)),
+        (map.clone(), map).prop_map(|(labels, annotations)| {
+            let mut meta = json!({});
+            if let Some(labels) = labels {
+                meta["labels"] = labels;
+            }
+            if let Some(annotations) = annotations {
+                meta["annotations"] = annotations;
+            }
+            Some(meta)
+        }),
+    ]
+    .boxed()
+}
+
+fn with(mut object: Value, key: &str, value: Option<Value>) -> Value {
+    if let Some(value) = value {
+        object[key] = value;
+    }
+    object
+}
+
+fn group(index: usize) -> BoxedStrategy<Value> {
+    let mode = prop_oneof![
+        Just(None),
+        Just(Some(json!({"gangMode": "Off"}))),
+        Just(Some(json!({"gangMode": false}))),
+        Just(Some(json!({"gangMode": "Gang"}))),
+        Just(Some(json!({"gangMode": "ReplicatedGang"}))),
+    ];
+    let count = || prop_oneof![Just(None), (0..4i64).prop_map(|n| Some(json!(n)))];
+    let scheduler_name = prop_oneof![4 => Just(None), 1 => Just(Some(json!("my-profile")))];
+    (
+        mode,
+        (count(), count(), count()),
+        (metadata(), metadata()),
+        scheduler_name,
+    )
+        .prop_map(move |(mode, counts, metas, name)| {
+            let pod = with(json!({"containers": []}), "schedulerName", name);
+            let pods = with(json!({"spec": pod}), "metadata", metas.0);
+            let spec = with(json!({"template": pods}), "parallelism", counts.0);
+            let spec = with(spec, "completions", counts.1);
+            let template = with(json!({"spec": spec}), "metadata", metas.1);
+            let group = json!({"name": format!("group-{index}"), "template": template});
+            with(with(group, "gangConfig", mode), "replicas", counts.2)
+        })
+        .boxed()
+}
+
+fn jobset() -> impl Strategy<Value = Value> {
+    let whole = prop_oneof![
+        3 => Just(None),
+        1 => Just(Some(json!({"gangMode": false}))),
+        1 => Just(Some(json!({"gangMode": "Gang"}))),
+    ];
+    let groups = prop_oneof![
+        (group(0),).prop_map(|(a,)| vec![a]),
+        (group(0), group(1)).prop_map(|(a, b)| vec![a, b]),
+        (group(0), group(1), group(2)).prop_map(|(a, b, c)| vec![a, b, c]),
+    ];
+    (whole, groups, metadata()).prop_map(|(whole, groups, meta)| {
+        let mut metadata = meta.filter(Value::is_object).unwrap_or(json!({}));
+        metadata["name"] = json!("train");
+        let spec = with(json!({"replicatedJobs": groups}), "gangConfig", whole);
+        json!({
+            "apiVersion": "jobset.x-k8s.io/v1alpha2",
+            "kind": "JobSet",
+            "metadata": metadata,
+            "spec": spec,
+        })
+    })
+}
+
+fn review(kind: Kind, object: &Value) -> Vec<u8> {
+    json!({
+        "apiVersion": "admission.k8s.io/v1",
+        "kind": "AdmissionReview",
+        "request": {
+            "uid": "u",
+            "kind": {"group": kind.group(), "kind": kind.as_str()},
+            "namespace": "ml",
+            "operation": "CREATE",
+            "object": object,
+        },
+    })
+    .to_string()
+    .into_bytes()
+}
+
+/// Mutates once; `None` when the object is refused.
+fn mutate(kind: Kind, object: &Value, cluster: &Snapshot) -> Option<(Value, json_patch::Patch)> {
+    let body = review(kind, object);
+    let review = Review::parse(&body).unwrap();
+    let Decision::Allow { patch, .. } = admission::decide(Phase::Mutate, &review, cluster).decision
+    else {
+        return None;
+    };
+    let mut after = object.clone();
+    json_patch::patch(&mut after, &patch).expect("the patch applies to what was sent");
+    Some((after, patch))
+}
+
+fn assert_owned(patch: &json_patch::Patch) {
+    for operation in &patch.0 {
+        let path = operation.path().to_string();
+        let last = path.rsplit('/').next().unwrap();
+        let owned = last.starts_with("muster.dev~1")
+            || matches!(
+                last,
+                "metadata" | "labels" | "annotations" | "gangMode" | "schedulerName"
+            )
+            || matches!(last, "schedulingGroup" | "workloadRef")
+            || matches!(
+                last,
+                "scheduling.k8s.io~1group-name" | "scheduling.x-k8s.io~1pod-group"
+            );
+        assert!(owned, "{path} is not Muster's to change");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(512))]
+
+    #[test]
+    fn a_patched_jobset_is_patched_no_more(object in jobset(), cluster in snapshots()) {
+        if let Some((after, patch)) = mutate(Kind::JobSet, &object, &cluster) {
+            assert_owned(&patch);
+            let (again, second) = mutate(Kind::JobSet, &after, &cluster).unwrap();
+            prop_assert!(second.0.is_empty(), "{}", serde_json::to_string(&second).unwrap());
+            prop_assert_eq!(again, after);
+        }
+    }
+
+    #[test]
+    fn an_admitted_jobset_passes_the_second_phase(object in jobset(), cluster in snapshots()) {
+        if let Some((after, _)) = mutate(Kind::JobSet, &object, &cluster) {
+            let body = review(Kind::JobSet, &after);
+            let review = Review::parse(&body).unwrap();
+            let decided = admission::decide(Phase::Validate, &review, &cluster);
+            let allowed = matches!(decided.decision, Decision::Allow { .. });
+            prop_assert!(allowed, "{decided:?}");
+        }
+    }
+
+    #[test]
+    fn every_child_of_a_gang_is_linked_once(object in jobset(), cluster in snapshots()) {
+        let Some((stored, _)) = mutate(Kind::JobSet, &object, &cluster) else { return Ok(()) };
+        for group in stored["spec"]["replicatedJobs"].as_array().unwrap() {
+            let child = ChildRef {
+                namespace: "ml",
+                jobset: "train",
+                uid: "2f0c",
+                replicated_job: group["name"].as_str().unwrap(),
+                index: 1,
+                attempt: 2,
+            };
+            let job = children::job(&stored, child).unwrap();
+            let (job, patch) = mutate(Kind::Job, &job, &cluster).unwrap();
+            assert_owned(&patch);
+            let (_, again) = mutate(Kind::Job, &job, &cluster).unwrap();
+            prop_assert!(again.0.is_empty());
+            let (pod, patch) = mutate(Kind::Pod, &children::pod(&job), &cluster).unwrap();
+            assert_owned(&patch);
+            let (_, again) = mutate(Kind::Pod, &pod, &cluster).unwrap();
+            prop_assert!(again.0.is_empty());
+            let stamped = !group["template"]["metadata"]["labels"]["muster.dev/gang"].is_null();
+            let linked = !pod["metadata"]["labels"]["muster.dev/index"].is_null();
+            prop_assert_eq!(stamped, linked);
+            // The second phase agrees that the pod may start.
+            let admitted = admit::create(Kind::Pod, &pod, &cluster).unwrap();
+            prop_assert!(admitted.errors.is_empty(), "{:?}", admitted.errors);
+        }
+    }
+
+    #[test]
+    fn no_body_makes_it_panic(body in ".{0,200}", cluster in snapshots()) {
+        let _ = admission::answer(Phase::Mutate, body.as_bytes(), &cluster);
+    }
+
+    #[test]
+    fn no_truncation_makes_it_panic(object in jobset(), cut in 0..2000usize) {
+        let body = review(Kind::JobSet, &object);
+        let cut = cut.min(body.len() - 1);
+        let answer = admission::answer(Phase::Validate, &body[..cut], &common::cluster());
+        prop_assert_eq!(answer.err().map(|e| e.status()), Some(400));
+    }
+}
