@@ -1,0 +1,139 @@
+//! What a decision costs, from the request's bytes to the response's: parse, decide, patch, encode.
+//!
+//! `cargo bench --bench decision` prints times; `benches/README.md` has the ratios to serde_json's
+//! bare parse of the same bytes, which is measured in the same run.
+
+use std::hint::black_box;
+
+use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+use muster::admission::review::Kind;
+use muster::admission::{self, Phase};
+use muster::cli::admit;
+use muster::gang::SchedulerKind;
+use muster::scheduler::{Dialect, Snapshot};
+use muster::workload::jobset::children::{self, ChildRef};
+use serde::de::IgnoredAny;
+use serde_json::{Value, json};
+
+fn cluster() -> Snapshot {
+    Snapshot::assumed(SchedulerKind::Native, Dialect::V1_37)
+}
+
+/// The review as an apiserver writes it: Go's field order, `kind` before `object`.
+fn review(kind: Kind, object: &Value) -> Vec<u8> {
+    let group_kind = json!({"group": kind.group(), "version": "v1", "kind": kind.as_str()});
+    let resource = format!("{}s", kind.as_str().to_lowercase());
+    let resource = json!({"group": kind.group(), "version": "v1", "resource": resource});
+    let user = json!({
+        "username": "system:serviceaccount:kube-system:job-controller",
+        "uid": "6b1f54a4-0c4b-4b0a-9a0c-5a7f3a3a8e51",
+        "groups": ["system:serviceaccounts", "system:serviceaccounts:kube-system"],
+    });
+    format!(
+        r#"{{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{{"uid":"705ab4f5-6393-11e8-b7cc-42010a800002","kind":{group_kind},"resource":{resource},"requestKind":{group_kind},"requestResource":{resource},"namespace":"ml","operation":"CREATE","userInfo":{user},"object":{object},"oldObject":null,"dryRun":false,"options":{{"kind":"CreateOptions","apiVersion":"meta.k8s.io/v1"}}}}}}"#
+    )
+    .into_bytes()
+}
+
+/// A container with `fields` environment variables and mounts, as training jobs have them.
+fn container(index: usize, fields: usize) -> Value {
+    let env: Vec<Value> = (0..fields)
+        .map(|i| json!({"name": format!("TRAIN_OPTION_{i}"), "value": format!("value-{i}")}))
+        .collect();
+    json!({
+        "name": format!("main-{index}"),
+        "image": "registry.example/team/train:2026-11-16",
+        "command": ["python3", "-m", "train", "--config", "/etc/train/config.yaml"],
+        "env": env,
+        "resources": {
+            "requests": {"cpu": "8", "memory": "64Gi", "nvidia.com/gpu": "8"},
+            "limits": {"nvidia.com/gpu": "8", "memory": "64Gi"},
+        },
+        "volumeMounts": [{"name": "data", "mountPath": "/data"}],
+        "terminationMessagePath": "/dev/termination-log",
+    })
+}
+
+fn jobset(groups: usize, containers: usize, fields: usize) -> Value {
+    let groups: Vec<Value> = (0..groups)
+        .map(|g| {
+            let containers: Vec<Value> = (0..containers).map(|i| container(i, fields)).collect();
+            json!({
+                "name": format!("group-{g}"),
+                "replicas": 4,
+                "template": {"spec": {
+                    "parallelism": 8,
+                    "completions": 8,
+                    "completionMode": "Indexed",
+                    "template": {"spec": {
+                        "restartPolicy": "OnFailure",
+                        "nodeSelector": {"cloud.example/accelerator": "h100"},
+                        "tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists"}],
+                        "containers": containers,
+                        "volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}],
+                    }},
+                }},
+            })
+        })
+        .collect();
+    json!({
+        "apiVersion": "jobset.x-k8s.io/v1alpha2",
+        "kind": "JobSet",
+        "metadata": {"name": "train", "namespace": "ml", "labels": {"team": "research"}},
+        "spec": {"gangConfig": {"gangMode": "Gang"}, "replicatedJobs": groups},
+    })
+}
+
+/// A pod of that JobSet as it reaches the webhook without a link.
+fn pod(jobset: &Value) -> Value {
+    let cluster = cluster();
+    let stored = admit::create(Kind::JobSet, jobset, &cluster).expect("admitted");
+    assert!(stored.errors.is_empty(), "{:?}", stored.errors);
+    let child = ChildRef {
+        namespace: "ml",
+        jobset: "train",
+        uid: "8f2d2d52-3a0e-4d4f-9a44-6a4c4f6d3b7e",
+        replicated_job: "group-0",
+        index: 3,
+        attempt: 1,
+    };
+    children::pod(&children::job(&stored.object, child).expect("a Job"))
+}
+
+fn cases() -> Vec<(&'static str, Vec<u8>)> {
+    let small = jobset(1, 1, 2);
+    let typical = jobset(3, 2, 40);
+    let large = jobset(4, 5, 50);
+    vec![
+        ("jobset/small", review(Kind::JobSet, &small)),
+        ("jobset/typical", review(Kind::JobSet, &typical)),
+        ("jobset/large", review(Kind::JobSet, &large)),
+        ("pod/small", review(Kind::Pod, &pod(&small))),
+        ("pod/typical", review(Kind::Pod, &pod(&jobset(1, 1, 60)))),
+        ("pod/large", review(Kind::Pod, &pod(&jobset(1, 20, 50)))),
+    ]
+}
+
+fn decisions(c: &mut Criterion) {
+    let cluster = cluster();
+    let mut group = c.benchmark_group("decision");
+    for (name, body) in cases() {
+        let answer = admission::answer(Phase::Mutate, &body, &cluster).expect("answered");
+        assert_eq!(answer.record.outcome.as_str(), "patched", "{name}");
+        let size = body.len() as u64;
+        group.throughput(Throughput::Bytes(size));
+        group.bench_with_input(BenchmarkId::new("muster", name), &body, |b, body| {
+            b.iter(|| admission::answer(Phase::Mutate, black_box(body), &cluster).map(|a| a.body));
+        });
+        group.bench_with_input(BenchmarkId::new("bare-parse", name), &body, |b, body| {
+            b.iter(|| serde_json::from_slice::<IgnoredAny>(black_box(body)));
+        });
+        group.bench_with_input(BenchmarkId::new("value-parse", name), &body, |b, body| {
+            b.iter(|| serde_json::from_slice::<Value>(black_box(body)));
+        });
+    }
+    group.finish();
+}
+
+criterion_group!(benches, decisions);
+criterion_main!(benches);
