@@ -32,7 +32,7 @@ async fn refuses_connections(address: std::net::SocketAddr) -> bool {
 
 #[tokio::test]
 async fn the_lame_duck_is_unready_at_once_and_still_serves() {
-    let lame_duck = Duration::from_secs(2);
+    let lame_duck = Duration::from_secs(3);
     let mut server = start(with_lame_duck(lame_duck), echo()).await;
     let mut kept = Http1::connect(&server).await;
     let reply = within(5, kept.send(review("/mutate", "x"))).await.unwrap();
@@ -169,6 +169,9 @@ async fn a_request_in_flight_finishes_after_sigterm() {
         }
     })
     .await;
+    // Long enough for a server that does not wait to be gone.
+    tokio::time::sleep(millis(200)).await;
+    assert!(!ended.is_finished());
     gate.open();
     assert_eq!(
         within(5, call).await.unwrap().unwrap().status,
