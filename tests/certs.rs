@@ -143,6 +143,15 @@ fn a_leaf_is_renewed_from_the_same_ca_when_it_is_due_or_lacks_a_name() {
 }
 
 #[test]
+fn an_address_written_another_way_is_not_a_missing_name() {
+    let dir = tempfile::tempdir().unwrap();
+    let long = ["0:0:0:0:0:0:0:1".to_owned(), "FD00::0:7".to_owned()];
+    write_development(dir.path(), &long).unwrap();
+    let again = write_development(dir.path(), &long).unwrap();
+    assert_eq!(again.leaf_made, Made::Kept);
+}
+
+#[test]
 fn a_damaged_directory_is_made_whole() {
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path();

@@ -2,6 +2,7 @@
 //!
 //! It knows keys and names; it touches no file and starts no task.
 
+use std::net::IpAddr;
 use std::time::{Duration, SystemTime};
 
 use rcgen::{
@@ -49,8 +50,9 @@ impl Subject {
     /// The usual names and these.
     pub fn also_named(mut self, extra: &[String]) -> Self {
         for name in extra {
-            if !self.names.contains(name) {
-                self.names.push(name.clone());
+            let name = canonical(name);
+            if !self.names.contains(&name) {
+                self.names.push(name);
             }
         }
         self
@@ -64,9 +66,20 @@ impl Subject {
     /// Whether a leaf may go on being used: it has all the names and has not reached two thirds
     /// of its life.
     pub fn is_met_by(&self, leaf: &Facts, now: SystemTime) -> bool {
-        self.names.iter().all(|name| leaf.names.contains(name))
+        self.names
+            .iter()
+            .all(|name| leaf.names.contains(&canonical(name)))
             && now < renewal_due(&leaf.validity)
             && leaf.validity.check(now).is_ok()
+    }
+}
+
+/// An address as a certificate tells it back: `0:0::1` is `::1`. Else a leaf would seem to lack a
+/// name and be made anew for ever.
+fn canonical(name: &str) -> String {
+    match name.parse::<IpAddr>() {
+        Ok(address) => address.to_string(),
+        Err(_) => name.to_owned(),
     }
 }
 
