@@ -20,6 +20,7 @@ pub enum Output {
     #[default]
     #[value(alias = "yaml")]
     Text,
+    /// One array for scripts.
     Json,
 }
 

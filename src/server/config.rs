@@ -17,7 +17,8 @@ pub struct Config {
     pub max_body: usize,
     /// For the TLS handshake. Go's client gives up after the same ten seconds.
     pub handshake_deadline: Duration,
-    /// From the end of the handshake to the end of the first request's headers.
+    /// From the end of the handshake to the end of the first request's headers. Above 90 s too:
+    /// Go keeps a connection that it dialled but did not need in its idle pool.
     pub first_request_deadline: Duration,
     /// How long a connection may wait for its next request. It must exceed the 90 s after which
     /// the apiserver drops an idle connection: a POST that meets our close is not retried.
@@ -41,7 +42,7 @@ impl Default for Config {
             max_in_flight: 256,
             max_body: 7 * 1024 * 1024,
             handshake_deadline: Duration::from_secs(10),
-            first_request_deadline: Duration::from_secs(10),
+            first_request_deadline: Duration::from_secs(100),
             idle_deadline: Duration::from_secs(120),
             body_deadline: Duration::from_secs(10),
             max_connection_age: Duration::from_secs(10 * 60),

@@ -1,0 +1,39 @@
+# Each recipe is one visible command, so that everything works without just too.
+
+# List the recipes
+_default:
+    @just --list
+
+# What a newcomer runs: no cluster needed
+test *ARGS:
+    cargo test {{ARGS}}
+
+# Formatting, lints, licences and sources of dependencies
+lint:
+    cargo fmt --check
+    cargo clippy --all-targets -- -D warnings
+    cargo deny --offline check bans licenses sources
+
+# Times of a decision, from bytes to bytes
+bench *ARGS:
+    cargo bench --bench decision -- {{ARGS}}
+
+# Rewrite the expectations of the fixtures, to be read before they are committed
+bless:
+    INSTA_UPDATE=always cargo test
+
+# Serve with a development certificate
+serve *ARGS:
+    cargo run --release -- serve {{ARGS}}
+
+# Write the development CA and leaf
+certs:
+    cargo run --release -- certs --dir certs
+
+# Build the container image
+image TAG="muster:dev":
+    docker build --tag {{TAG}} .
+
+# What CI runs
+ci:
+    bash .ci/run

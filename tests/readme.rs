@@ -1,0 +1,76 @@
+//! The README keeps its word: its messages are those of the fixtures, its commands print what it
+//! shows.
+
+mod common;
+
+use std::process::Command;
+
+fn readme() -> String {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/README.md");
+    std::fs::read_to_string(path).unwrap()
+}
+
+#[test]
+fn every_message_in_the_readme_is_one_that_muster_says() {
+    let mut said = String::new();
+    for dir in ["rules", "updates"] {
+        for entry in std::fs::read_dir(common::fixtures(dir).join("expected")).unwrap() {
+            said.push_str(&std::fs::read_to_string(entry.unwrap().path()).unwrap());
+        }
+    }
+    let mut checked = 0;
+    for line in readme().lines().filter(|line| line.starts_with("| ")) {
+        let Some((_, rest)) = line.split_once("| `") else {
+            continue;
+        };
+        let message = rest.trim_end_matches(" |").trim_end_matches('`');
+        let is_message = ["Unsupported", "Forbidden", "Invalid", "Not found"]
+            .iter()
+            .any(|word| message.contains(&format!(": {word}")));
+        if is_message {
+            assert!(said.contains(message), "no fixture says: {message}");
+            checked += 1;
+        }
+    }
+    assert!(checked >= 15, "only {checked} messages found");
+}
+
+#[test]
+fn the_readmes_check_prints_what_it_shows() {
+    let output = Command::new(env!("CARGO_BIN_EXE_muster"))
+        .args(["check", "manifests/samples"])
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .output()
+        .unwrap();
+    let printed = String::from_utf8(output.stdout).unwrap();
+    let readme = readme();
+    let shown = readme
+        .split("$ muster check manifests/samples\n")
+        .nth(1)
+        .and_then(|rest| rest.split("…\n```").next())
+        .unwrap();
+    assert!(printed.starts_with(shown), "{printed}");
+}
+
+#[test]
+fn every_key_is_in_the_readme() {
+    let readme = readme();
+    for key in [
+        "gang-mode",
+        "min-count",
+        "bundle",
+        "scheduler",
+        "queue",
+        "timeout",
+        "timeout-action",
+        "strictness",
+        "start-barrier",
+        "start-barrier-targets",
+        "gang",
+        "index",
+        "stamp",
+        "round",
+    ] {
+        assert!(readme.contains(&format!("`muster.dev/{key}`")), "{key}");
+    }
+}
