@@ -1,7 +1,5 @@
 //! The certificates that Muster makes, and the directory that it keeps them in.
 
-// clippy.toml's leave for tests does not reach the helpers beside them.
-
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::time::{Duration, SystemTime};

@@ -1,7 +1,5 @@
 //! Bodies: the largest that is read, and what becomes of larger and of broken ones.
 
-// clippy.toml's leave for tests does not reach the helpers beside them.
-
 mod support;
 
 use std::convert::Infallible;

@@ -1,7 +1,5 @@
 //! Ending: no call is lost between SIGTERM and the end of the process, and the end comes in time.
 
-// clippy.toml's leave for tests does not reach the helpers beside them.
-
 mod support;
 
 use std::process::Command;

@@ -1,7 +1,5 @@
 //! What the two endpoints accept, over HTTP/1.1 and HTTP/2, and how they refuse the rest.
 
-// clippy.toml's leave for tests does not reach the helpers beside them.
-
 mod support;
 
 use http_body_util::Full;

@@ -1,7 +1,5 @@
 //! Overload, slow clients and old connections: who is cut off, when, and who is not.
 
-// clippy.toml's leave for tests does not reach the helpers beside them.
-
 mod support;
 
 use std::fs::File;

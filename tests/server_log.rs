@@ -1,7 +1,5 @@
 //! What a server tells in its log: one line per decision, one line per error.
 
-// clippy.toml's leave for tests does not reach the helpers beside them.
-
 mod support;
 
 use std::io::{self, Write};

@@ -1,7 +1,5 @@
 //! TLS versions, and certificates that change while the server serves.
 
-// clippy.toml's leave for tests does not reach the helpers beside them.
-
 mod support;
 
 use std::sync::Arc;

@@ -98,7 +98,9 @@ pub fn decide(
     match old {
         None => match phase {
             Phase::Mutate => stamp(&mut patch, new, &judged),
-            Phase::Validate => check_stamps(new, &mut judged),
+            // A refused JobSet has no stamps, and needs no telling.
+            Phase::Validate if judged.errors.is_empty() => check_stamps(new, &mut judged),
+            Phase::Validate => {}
         },
         Some(old) => {
             let mut errors = std::mem::take(&mut judged.errors);
