@@ -1,12 +1,13 @@
 //! The command line's grammar. What each command does is elsewhere; see `main.rs`.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
 use crate::cli::check::Output;
 use crate::gang::SchedulerKind;
+use crate::gang::name::is_dns_subdomain;
 use crate::scheduler::{Dialect, Snapshot};
 use crate::server::LogFormat;
 
@@ -138,6 +139,16 @@ fn parse_scheduler(word: &str) -> Result<SchedulerKind, String> {
     }
 }
 
+/// A name that a certificate can carry.
+fn parse_name(name: &str) -> Result<String, String> {
+    let plain = name.strip_prefix("*.").unwrap_or(name);
+    if plain.parse::<IpAddr>().is_ok() || is_dns_subdomain(&plain.to_ascii_lowercase()) {
+        Ok(name.to_owned())
+    } else {
+        Err("must be a DNS name or an IP address".to_owned())
+    }
+}
+
 #[derive(Debug, Args)]
 pub struct Certs {
     /// Directory to write to
@@ -145,6 +156,6 @@ pub struct Certs {
     pub dir: PathBuf,
 
     /// Further DNS name or IP address of the server; may be repeated
-    #[arg(long = "name", value_name = "NAME")]
+    #[arg(long = "name", value_name = "NAME", value_parser = parse_name)]
     pub names: Vec<String>,
 }

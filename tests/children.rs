@@ -173,18 +173,78 @@ fn a_pod_that_lost_its_link_does_not_start_alone() {
     insta::assert_snapshot!(errors[0].to_string(), @"spec.schedulingGroup: Required value: the apiserver dropped the pod's link to its gang: it runs without the feature gate GenericWorkload, and the pod would start without the others");
 }
 
+/// What a refusal says.
+fn refused(phase: Phase, kind: Kind, object: &Value, cluster: &Snapshot) -> String {
+    let Decision::Deny { errors, .. } = decide(phase, kind, None, object, cluster) else {
+        panic!("admitted");
+    };
+    let shown: Vec<String> = errors.iter().map(ToString::to_string).collect();
+    shown.join("\n")
+}
+
 #[test]
-fn a_link_that_someone_else_wrote_is_left_alone() {
+fn a_member_that_is_linked_elsewhere_is_refused_since_its_gang_would_wait_for_it() {
     let cluster = native(Dialect::V1_37);
     let mut theirs = job(&stored(&cluster), 0, 0);
     theirs["spec"]["template"]["spec"]["schedulingGroup"] = json!({"podGroupName": "theirs"});
-    let Decision::Allow { patch, warnings } =
-        decide(Phase::Mutate, Kind::Job, None, &theirs, &cluster)
-    else {
-        panic!("refused");
-    };
-    assert!(patch.0.is_empty());
-    assert_eq!(warnings.len(), 1, "{warnings:?}");
+    let shown = refused(Phase::Mutate, Kind::Job, &theirs, &cluster);
+    insta::assert_snapshot!(shown, @"spec.template.spec.schedulingGroup: Forbidden: the pod belongs to the gang train-workers-0-0-dsl9h9hwpj, which would wait for it; remove this link, or ask for no gang on the workload");
+    let mut pod = children::pod(&job(&stored(&cluster), 0, 0));
+    pod["metadata"]["labels"]["scheduling.x-k8s.io/pod-group"] = json!("theirs");
+    for phase in [Phase::Mutate, Phase::Validate] {
+        let shown = refused(phase, Kind::Pod, &pod, &cluster);
+        assert!(shown.starts_with("metadata.labels[scheduling.x-k8s.io/pod-group]: Forbidden"));
+    }
+}
+
+#[test]
+fn a_member_that_another_scheduler_would_bind_is_refused() {
+    let cluster = Snapshot::assumed(SchedulerKind::Volcano, Dialect::V1_37);
+    let job = mutated(Kind::Job, None, &job(&stored(&cluster), 0, 0), &cluster);
+    let mut pod = children::pod(&job);
+    assert_eq!(pod["spec"]["schedulerName"], "volcano");
+    pod["spec"]["schedulerName"] = json!("default-scheduler");
+    let shown = refused(Phase::Validate, Kind::Pod, &pod, &cluster);
+    assert!(
+        shown.starts_with("spec.schedulerName: Invalid value"),
+        "{shown}"
+    );
+    pod["spec"]["schedulerName"] = json!("volcano");
+    pod["metadata"]["annotations"]["scheduling.k8s.io/group-name"] = json!("wrong");
+    let shown = refused(Phase::Validate, Kind::Pod, &pod, &cluster);
+    assert!(shown.contains("group-name"), "{shown}");
+}
+
+#[test]
+fn a_replica_that_restarts_alone_stays_with_what_it_shares() {
+    let mut bundle =
+        common::documents(&std::fs::read_to_string(common::fixtures("rules/bundle.yaml")).unwrap())
+            .remove(0);
+    bundle["metadata"]["annotations"]["muster.dev/scheduler"] = json!("volcano");
+    let volcano = native(Dialect::V1_37);
+    let stored_bundle = admit::create(Kind::JobSet, &bundle, &volcano)
+        .unwrap()
+        .object;
+    let old = native(Dialect::V1_35);
+    for (jobset, cluster, path) in [
+        (
+            stored_bundle,
+            volcano,
+            "/metadata/annotations/scheduling.k8s.io~1group-name",
+        ),
+        (stored(&old), old, "/spec/workloadRef/name"),
+    ] {
+        let first = children::pod(&job(&jobset, 0, 0));
+        let mut again = first.clone();
+        again["metadata"]["labels"]["jobset.sigs.k8s.io/job-restart-attempt"] = json!("1");
+        let linked = |pod| {
+            mutated(Kind::Pod, None, pod, &cluster)
+                .pointer(path)
+                .cloned()
+        };
+        assert!(linked(&first).is_some(), "{path}");
+        assert_eq!(linked(&first), linked(&again));
+    }
 }
 
 #[test]

@@ -83,6 +83,26 @@ fn group(index: usize) -> BoxedStrategy<Value> {
             let group = json!({"name": format!("group-{index}"), "template": template});
             with(with(group, "gangConfig", mode), "replicas", counts.2)
         })
+        .prop_flat_map(|group| {
+            // Parts that a user left out, which a patch must create.
+            let cut = prop_oneof![
+                6 => Just(""),
+                1 => Just("/template"),
+                1 => Just("/template/spec"),
+                1 => Just("/template/spec/template"),
+                1 => Just("/template/spec/template/spec"),
+            ];
+            (Just(group), cut, any::<bool>()).prop_map(|(mut group, path, null)| {
+                if let Some((parent, key)) = path.rsplit_once('/') {
+                    let parent = group.pointer_mut(parent).unwrap().as_object_mut().unwrap();
+                    parent.remove(key);
+                    if null {
+                        parent.insert(key.to_owned(), Value::Null);
+                    }
+                }
+                group
+            })
+        })
         .boxed()
 }
 
@@ -143,7 +163,10 @@ fn assert_owned(patch: &json_patch::Patch) {
     for operation in &patch.0 {
         let path = operation.path().to_string();
         let last = path.rsplit('/').next().unwrap();
-        let owned = last.starts_with("muster.dev~1")
+        let value = serde_json::to_value(operation).unwrap()["value"].take();
+        let created = value == json!({}) && matches!(last, "template" | "spec");
+        let owned = created
+            || last.starts_with("muster.dev~1")
             || matches!(
                 last,
                 "metadata" | "labels" | "annotations" | "gangMode" | "schedulerName"
@@ -185,6 +208,9 @@ proptest! {
     fn every_child_of_a_gang_is_linked_once(object in jobset(), cluster in snapshots()) {
         let Some((stored, _)) = mutate(Kind::JobSet, &object, &cluster) else { return Ok(()) };
         for group in stored["spec"]["replicatedJobs"].as_array().unwrap() {
+            if group.pointer("/template/spec/template/spec").is_none_or(Value::is_null) {
+                continue; // no Job can be made of it
+            }
             let child = ChildRef {
                 namespace: "ml",
                 jobset: "train",

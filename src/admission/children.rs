@@ -5,6 +5,7 @@
 
 use super::patch::{PatchBuilder, has_link};
 use super::{Decided, Decision, Operation, Phase, Review};
+use crate::gang::link::LinkPlace;
 use crate::gang::{FieldError, FieldPath, Member, SchedulerKind};
 use crate::scheduler::{self, JobTemplates, LinkSite, Marks, Resume, Scheduler, Snapshot};
 use crate::workload::child::{self, Job, Pod, PodSpec};
@@ -23,7 +24,9 @@ pub fn decide_job(
         return Decided::untouched();
     }
     if !child::is_stamped(&job.metadata) {
-        return declarer(review, &job.metadata, keys::GANG_MODE, "plain Jobs");
+        let template = &job.spec.template;
+        let linked = child::existing_link(template.metadata.as_ref(), &template.spec).is_some();
+        return declarer(review, &job.metadata, linked, "plain Jobs");
     }
     let template = &job.spec.template;
     let round = template.metadata.as_ref().map(update::round);
@@ -40,11 +43,12 @@ pub fn decide_job(
         return Decision::untouched().about(linked.name());
     }
     let meta = template.metadata.as_ref();
-    let base = ["spec", "template"];
-    if relink {
-        return linked.patch(&base, meta, &template.spec);
+    let at = FieldPath::new("spec").child("template");
+    match linked.foreign_link(&at, meta, &template.spec) {
+        // A resume moves the link from the old round's gang to the new one's.
+        Some(error) if !relink => deny(vec![error]),
+        _ => linked.patch(&["spec", "template"], meta, &template.spec),
     }
-    linked.patch_unless_linked(&base, meta, &template.spec)
 }
 
 pub fn decide_pod(phase: Phase, review: &Review<'_>, pod: &Pod<'_>, cluster: &Snapshot) -> Decided {
@@ -53,19 +57,35 @@ pub fn decide_pod(phase: Phase, review: &Review<'_>, pod: &Pod<'_>, cluster: &Sn
         return Decided::untouched();
     }
     if !child::is_stamped(&pod.metadata) {
-        return declarer(review, &pod.metadata, keys::GANG_NAME, "single pods");
+        let linked = child::existing_link(Some(&pod.metadata), &pod.spec).is_some();
+        return declarer(review, &pod.metadata, linked, "single pods");
     }
     let round = update::round(&pod.metadata);
     let linked = match link(&pod.metadata, review, round, cluster) {
         Ok(linked) => linked,
         Err(errors) => return deny(errors),
     };
+    let meta = Some(&pod.metadata);
+    let foreign = linked.foreign_link(&FieldPath::default(), meta, &pod.spec);
+    if let Some(error) = foreign {
+        return deny(vec![error]);
+    }
     match phase {
-        Phase::Mutate => linked.patch_unless_linked(&[], Some(&pod.metadata), &pod.spec),
-        Phase::Validate if child::existing_link(Some(&pod.metadata), &pod.spec).is_none() => {
-            deny(vec![lost_link(linked.backend.kind(), &linked.marks)])
+        Phase::Mutate => linked.patch(&[], meta, &pod.spec),
+        Phase::Validate => {
+            let errors: Vec<FieldError> = [
+                linked.lost_link(meta, &pod.spec),
+                linked.other_scheduler(&pod.spec),
+            ]
+            .into_iter()
+            .flatten()
+            .collect();
+            if errors.is_empty() {
+                Decision::untouched().about(linked.name())
+            } else {
+                deny(errors)
+            }
         }
-        Phase::Validate => Decision::untouched().about(linked.name()),
     }
 }
 
@@ -126,25 +146,71 @@ impl Linked {
         Decision::allow(patch.finish(), Vec::new()).about(self.name())
     }
 
-    /// What is linked already keeps its link, whoever wrote it.
-    fn patch_unless_linked(
+    /// A link that is not this gang's: the pod would count elsewhere, and the gang wait for it.
+    fn foreign_link(
         &self,
-        base: &[&str],
+        base: &FieldPath,
         meta: Option<&Meta<'_>>,
         spec: &PodSpec<'_>,
-    ) -> Decided {
-        match child::existing_link(meta, spec) {
-            Some(link) if !self.is_ours(meta, spec) => {
-                let warning = format!(
-                    "{} is set already: Muster leaves the link to its gang {} out",
-                    link.key,
-                    self.name()
-                );
-                let patch = PatchBuilder::default().finish();
-                Decision::allow(patch, vec![warning]).about(self.name())
-            }
-            _ => self.patch(base, meta, spec),
+    ) -> Option<FieldError> {
+        let link = child::existing_link(meta, spec).filter(|_| !self.is_ours(meta, spec))?;
+        let metadata = base.child("metadata");
+        let at = match link.place {
+            LinkPlace::Label => metadata.child("labels").key(link.key),
+            LinkPlace::Annotation => metadata.child("annotations").key(link.key),
+            LinkPlace::Field => base.child("spec").child(link.key),
+        };
+        let detail = format!(
+            "the pod belongs to the gang {}, which would wait for it; remove this link, or ask for \
+             no gang on the workload",
+            self.name()
+        );
+        Some(FieldError::forbidden(at, detail))
+    }
+
+    /// A pod of a gang that reaches the second phase without its link would be scheduled alone.
+    fn lost_link(&self, meta: Option<&Meta<'_>>, spec: &PodSpec<'_>) -> Option<FieldError> {
+        if self.is_ours(meta, spec) {
+            return None;
         }
+        let metadata = FieldPath::new("metadata");
+        let marks = &self.marks;
+        let mut labels = marks.labels.keys().filter(|key| **key != keys::INDEX);
+        let at = match (
+            &marks.native,
+            marks.annotations.keys().next(),
+            labels.next(),
+        ) {
+            (Some(link), _, _) => FieldPath::new("spec").child(link.field()),
+            (_, Some(key), _) => metadata.child("annotations").key(key),
+            (_, _, Some(key)) => metadata.child("labels").key(key),
+            (None, None, None) => metadata,
+        };
+        let detail = match self.backend.kind() {
+            SchedulerKind::Native => {
+                "the apiserver dropped the pod's link to its gang: it runs without the feature \
+                 gate GenericWorkload, and the pod would start without the others"
+            }
+            _ => "the pod's link to its gang was removed, and it would start without the others",
+        };
+        Some(FieldError::required(at, detail))
+    }
+
+    /// A pod that another scheduler would bind, by itself.
+    fn other_scheduler(&self, spec: &PodSpec<'_>) -> Option<FieldError> {
+        let name = spec
+            .scheduler_name
+            .as_deref()
+            .unwrap_or("default-scheduler");
+        let kind = self.backend.kind();
+        (!scheduler::fits(kind, name)).then(|| {
+            let detail = format!(
+                "the pod's gang is for {kind}, which listens to {:?}; another scheduler would \
+                 start the pod without the others",
+                kind.default_scheduler_name()
+            );
+            FieldError::invalid(FieldPath::new("spec").child("schedulerName"), name, detail)
+        })
     }
 
     fn is_ours(&self, meta: Option<&Meta<'_>>, spec: &PodSpec<'_>) -> bool {
@@ -163,40 +229,25 @@ impl Linked {
     }
 }
 
-/// A pod of a gang that reaches the second phase without its link would be scheduled alone.
-fn lost_link(kind: SchedulerKind, marks: &Marks) -> FieldError {
-    let metadata = FieldPath::new("metadata");
-    let at = match (&marks.native, marks.annotations.keys().next()) {
-        (Some(link), _) => FieldPath::new("spec").child(link.field()),
-        (None, Some(key)) => metadata.child("annotations").key(key),
-        (None, None) => metadata.child("labels"),
-    };
-    let detail = match kind {
-        SchedulerKind::Native => {
-            "the apiserver dropped the pod's link to its gang: it runs without the feature gate \
-             GenericWorkload, and the pod would start without the others"
-        }
-        _ => "the pod's link to its gang was removed, and it would start without the others",
-    };
-    FieldError::required(at, detail)
-}
-
 /// An object that is no child but asks for a gang itself, in a way that this version cannot serve.
-fn declarer(review: &Review<'_>, meta: &Meta<'_>, key: &str, what: &str) -> Decided {
-    let asked = meta.annotation(key);
-    if review.operation != Operation::Create || matches!(asked, None | Some("Off")) {
+fn declarer(review: &Review<'_>, meta: &Meta<'_>, linked: bool, what: &str) -> Decided {
+    let asks = |key: &&str| !matches!(meta.annotation(key), None | Some("Off"));
+    let asked = [keys::GANG_MODE, keys::GANG_NAME].into_iter().find(asks);
+    let Some(key) = asked.filter(|_| review.operation == Operation::Create) else {
+        return Decided::untouched();
+    };
+    let at = FieldPath::new("metadata").child("annotations").key(key);
+    if meta.controller_kind() != Some("JobSet") {
+        let detail = format!("this version of Muster makes no gangs of {what}; use a JobSet");
+        return deny(vec![FieldError::forbidden(at, detail)]);
+    }
+    // JobSet copies the annotation to its Jobs. A link of the user's own is why it has no stamp.
+    if linked {
         return Decided::untouched();
     }
-    let at = FieldPath::new("metadata").child("annotations").key(key);
-    if meta.controller_kind() == Some("JobSet") {
-        let warning = format!(
-            "{at}: the JobSet was created without Muster, so this Job is no gang; create it anew"
-        );
-        let patch = PatchBuilder::default().finish();
-        return Decision::allow(patch, vec![warning]).about(String::new());
-    }
-    deny(vec![FieldError::forbidden(
-        at,
-        format!("this version of Muster makes no gangs of {what}; use a JobSet"),
-    )])
+    let warning = format!(
+        "{at}: the JobSet was created without Muster, so this Job is no gang; create it anew"
+    );
+    let patch = PatchBuilder::default().finish();
+    Decision::allow(patch, vec![warning]).about(String::new())
 }

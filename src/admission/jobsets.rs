@@ -44,6 +44,7 @@ pub fn judge(jobset: &JobSet<'_>, namespace: &str, cluster: &Snapshot) -> Judged
                 .errors
                 .extend(scheduler::check_scheduler_names(&judged.plan, kind));
             judged.errors.extend(errors);
+            judged.errors.extend(backend.check(&judged.plan));
             judged.warnings.extend(warnings);
             judged.backend = Some(backend);
         }
@@ -77,7 +78,8 @@ pub fn decide(
     old: Option<&JobSet<'_>>,
     cluster: &Snapshot,
 ) -> Decided {
-    if new.managed_by_other() || new.metadata.deleting() {
+    let left_alone = new.managed_by_other() && old.is_none_or(JobSet::managed_by_other);
+    if left_alone || new.metadata.deleting() {
         return Decided::untouched();
     }
     let namespace = review.namespace();
@@ -95,32 +97,45 @@ pub fn decide(
         patch.set(pointer.iter().map(String::as_str), Value::from("Off"));
         warnings.push(warning);
     }
-    match old {
-        None => match phase {
-            Phase::Mutate => stamp(&mut patch, new, &judged),
-            // A refused JobSet has no stamps, and needs no telling.
-            Phase::Validate if judged.errors.is_empty() => check_stamps(new, &mut judged),
-            Phase::Validate => {}
-        },
-        Some(old) => {
-            let mut errors = std::mem::take(&mut judged.errors);
+    match (old, phase) {
+        (None, Phase::Mutate) => stamp(&mut patch, new, &judged),
+        // A refused JobSet has no stamps, and needs no telling.
+        (None, Phase::Validate) if judged.errors.is_empty() => {
+            judged.errors = missing_stamps(new, &judged, Stamps::Exact);
+        }
+        (None, Phase::Validate) => {}
+        (Some(old), _) => {
+            let before = judge(old, namespace, cluster);
+            let unstamped = missing_stamps(new, &judged, Stamps::Present);
             // An error that the stored object already has must not hold up other updates.
-            let before = judge(old, namespace, cluster).errors;
-            errors.retain(|error| !before.contains(error));
+            let mut stored = missing_stamps(old, &before, Stamps::Present);
+            stored.extend(before.errors);
+            judged.errors.retain(|error| !stored.contains(error));
+            let unstamped = unstamped.into_iter().filter(|e| !stored.contains(e));
+            let mut refused = Vec::new();
+            let mut restored = false;
             for change in update::changes(old, new) {
+                let restorable = phase == Phase::Mutate && review.by_service_account();
                 match change.old.clone() {
-                    Some(value) if change.is_drop() && review.by_service_account() => {
+                    Some(value) if change.is_drop() && restorable => {
                         restore(&mut patch, new, &change.tokens, value);
+                        restored = true;
                         warnings.push(format!(
                             "{}: dropped by {}, and put back: the field is immutable",
                             change.field,
                             review.username.as_deref().unwrap_or_default()
                         ));
                     }
-                    _ => errors.push(change.error()),
+                    _ => refused.push(change.error()),
                 }
             }
-            judged.errors = errors;
+            // What was put back changes the verdict; the second phase judges the result.
+            if restored {
+                judged.errors.clear();
+            } else if refused.is_empty() {
+                judged.errors.extend(unstamped);
+            }
+            judged.errors.extend(refused);
             stamp_round(&mut patch, old, new);
         }
     }
@@ -206,6 +221,9 @@ fn stamp(patch: &mut PatchBuilder, jobset: &JobSet<'_>, judged: &Judged) {
             let role = part.roles().iter().find(|role| *role.name == *job.name);
             (labels, annotations, role.map(|role| backend.stamp(role)))
         });
+        if marks.is_some() {
+            create_parents(patch, &index, job);
+        }
         for (base, meta) in templates(&index, job) {
             let stale = |key| meta.is_some_and(|m| m.annotation(key).is_some());
             if stale(keys::ROUND) {
@@ -238,38 +256,69 @@ fn stamp(patch: &mut PatchBuilder, jobset: &JobSet<'_>, judged: &Judged) {
     }
 }
 
-/// A JobSet that reaches the second phase without its stamps would run without a gang.
-fn check_stamps(jobset: &JobSet<'_>, judged: &mut Judged) {
+/// Creates what a stamp needs and the ReplicatedJob lacks. The schema or the Job's own validation
+/// says what else is missing; a patch that does not apply would hide it.
+fn create_parents(patch: &mut PatchBuilder, index: &str, job: &ReplicatedJob<'_>) {
+    let pods = pods_path(index);
+    let pod_spec = [&pods[..], &["spec"]].concat();
+    let template = &job.template;
+    patch.parents(&[
+        (&pods[..4], template.present),
+        (&pods[..5], template.spec.present),
+        (&pods[..], template.spec.template.present),
+        (&pod_spec, template.spec.template.spec.present),
+    ]);
+}
+
+/// How closely stamps are looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stamps {
+    /// As they would be written now.
+    Exact,
+    /// There, for the right part: a JobSet may have been scaled since it was stamped.
+    Present,
+}
+
+/// A JobSet that is stored without its stamps would run without a gang.
+fn missing_stamps(jobset: &JobSet<'_>, judged: &Judged, how: Stamps) -> Vec<FieldError> {
     let Some(backend) = judged.backend else {
-        return;
+        return Vec::new();
     };
-    for (i, job) in jobset.spec.replicated_jobs.iter().enumerate() {
-        let Some((ordinal, part)) = part_of(&judged.plan, job) else {
-            continue;
-        };
+    let jobs = jobset.spec.replicated_jobs.iter().enumerate();
+    let members = jobs.filter_map(|(i, job)| Some((i, job, part_of(&judged.plan, job)?)));
+    let mut errors = Vec::new();
+    for (i, job, (ordinal, part)) in members {
         let (labels, annotations) = stamp_marks(part, ordinal, backend.kind());
         let index = i.to_string();
-        let stamped = templates(&index, job).into_iter().all(|(_, meta)| {
-            let holds = |meta: &Meta<'_>| {
-                labels.iter().all(|(k, v)| meta.label(k) == Some(v))
-                    && annotations
-                        .iter()
-                        .all(|(k, v)| meta.annotation(k) == Some(v))
-            };
-            meta.is_some_and(holds)
+        let stamped = templates(&index, job).into_iter().all(|(base, meta)| {
+            let outer = base.len() == 4;
+            meta.is_some_and(|meta| {
+                let exact = annotations
+                    .iter()
+                    .all(|(k, v)| meta.annotation(k) == Some(v));
+                let present = annotations.keys().all(|k| meta.annotation(k).is_some());
+                let label = labels.iter().all(|(k, v)| meta.label(k) == Some(v));
+                match how {
+                    Stamps::Exact => label && exact,
+                    // Jobs are selected by the outer label, which JobSet keeps immutable.
+                    Stamps::Present => present && (outer || label),
+                }
+            })
         });
-        if !stamped {
+        let role = part.roles().iter().find(|role| *role.name == *job.name);
+        let named = role.is_none_or(|role| backend.stamp(role).scheduler_name.is_none());
+        if !stamped || !named {
             let at = FieldPath::new("spec").child("replicatedJobs").index(i);
-            judged.errors.push(FieldError::required(
-                at.child("template")
-                    .child("metadata")
-                    .child("labels")
-                    .key(keys::GANG),
-                "Muster's mutating webhook has not stamped this template, or a later webhook \
-                 changed it; check that muster's MutatingWebhookConfiguration is installed",
+            let labels = at.child("template").child("metadata").child("labels");
+            errors.push(FieldError::required(
+                labels.key(keys::GANG),
+                "this template lacks the stamp of its gang, and its pods would start alone: it was \
+                 no part of the gang when the JobSet was created, or a webhook changed it after \
+                 Muster's mutating webhook; create the JobSet anew",
             ));
         }
     }
+    errors
 }
 
 /// Writes the round that the update leaves the JobSet in: on itself, and on the pod templates of

@@ -148,6 +148,9 @@ pub fn decide(phase: Phase, review: &Review<'_>, cluster: &Snapshot) -> Decided 
         return Decided::untouched();
     }
     match (&review.object, &review.old_object) {
+        (Some(Object::Unreadable(error)), _) | (_, Some(Object::Unreadable(error))) => {
+            unreadable(phase, error)
+        }
         (Some(Object::JobSet(new)), old) => {
             let old = match old {
                 Some(Object::JobSet(old)) => Some(&**old),
@@ -163,9 +166,6 @@ pub fn decide(phase: Phase, review: &Review<'_>, cluster: &Snapshot) -> Decided 
             children::decide_job(phase, review, new, old, cluster)
         }
         (Some(Object::Pod(pod)), _) => children::decide_pod(phase, review, pod, cluster),
-        (Some(Object::Unreadable(error)), _) | (None, Some(Object::Unreadable(error))) => {
-            unreadable(phase, error)
-        }
         (None, _) => Decided::untouched(),
     }
 }

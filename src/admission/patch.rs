@@ -58,6 +58,15 @@ impl PatchBuilder {
         }));
     }
 
+    /// Creates the steps of a path that are missing, outermost first.
+    pub fn parents(&mut self, steps: &[(&[&str], bool)]) {
+        for (path, present) in steps {
+            if !present {
+                self.set(path.iter().copied(), Value::Object(Map::new()));
+            }
+        }
+    }
+
     /// Writes labels and annotations under `base` (an object's or a template's path), as far as
     /// they are not there with that value.
     pub fn metadata(

@@ -146,6 +146,14 @@ impl<'a> Review<'a> {
             }
             None => return unsupported("the request has no kind".into()),
         };
+        let writes = matches!(operation, Operation::Create | Operation::Update);
+        let updates = operation == Operation::Update;
+        if writes && request.object.is_none() || updates && request.old_object.is_none() {
+            return unsupported(format!(
+                "the request is a {} but lacks object or oldObject",
+                operation.as_str()
+            ));
+        }
         let read = |slot: Option<S>| slot.map(|slot| slot.object(kind));
         Ok(Self {
             uid,
@@ -359,7 +367,7 @@ pub fn read_object(kind: Kind, json: &str) -> Result<Object<'_>, FieldError> {
             let inner = error.into_inner().to_string();
             // serde_json ends with " at line 1 column 234", which means nothing to a user.
             let detail = inner.split(" at line ").next().unwrap_or(&inner);
-            FieldError::invalid(FieldPath::new(&path), value, detail)
+            FieldError::invalid(FieldPath::new(&path), value, plain(detail))
         })
     }
     Ok(match kind {
@@ -367,6 +375,20 @@ pub fn read_object(kind: Kind, json: &str) -> Result<Object<'_>, FieldError> {
         Kind::Job => Object::Job(read(json)?),
         Kind::Pod => Object::Pod(read(json)?),
     })
+}
+
+/// serde's message in a user's words.
+fn plain(detail: &str) -> String {
+    let Some((found, expected)) = detail.split_once(", expected ") else {
+        return detail.to_owned();
+    };
+    let expected = match expected.split(' ').next() {
+        Some("i64" | "u32" | "u64") => "a whole number",
+        Some("struct") => "an object",
+        _ => expected,
+    };
+    let found = found.strip_prefix("invalid type: ").unwrap_or(found);
+    format!("expected {expected}, got {found}")
 }
 
 /// The value that does not fit, for the message.

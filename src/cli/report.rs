@@ -93,7 +93,7 @@ impl Report {
         let mut out = String::new();
         let verdict = if self.allowed { "admitted" } else { "refused" };
         let name = match (self.kind.as_str(), self.name.as_str()) {
-            ("", _) => format!("document {}", self.document),
+            ("", _) => format!("document {}", self.document + 1),
             (kind, name) => format!("{kind} {}/{name}", self.namespace),
         };
         // Writing to a String cannot fail.
@@ -132,6 +132,12 @@ fn caret(source: &str, line: usize, column: usize) -> String {
     let Some(text) = source.lines().nth(line.saturating_sub(1)) else {
         return String::new();
     };
+    // A file of one line would bury the caret.
+    const WIDTH: usize = 160;
+    let text: String = text.chars().take(WIDTH).collect();
+    if column > WIDTH {
+        return String::new();
+    }
     let margin = line.to_string();
     let blank = " ".repeat(margin.len());
     let pad: String = text

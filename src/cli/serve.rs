@@ -26,7 +26,7 @@ pub enum ServeError {
     Certificates(#[from] certs::Error),
     #[error(transparent)]
     Server(#[from] server::Error),
-    #[error("cannot listen to signals or print: {0}")]
+    #[error("cannot listen to signals: {0}")]
     Io(#[from] std::io::Error),
 }
 
@@ -45,7 +45,10 @@ pub async fn run(args: Serve) -> Result<(), ServeError> {
     // Before the port is announced: a signal that comes at once must drain, not kill.
     let signals = Signals::install()?;
     let server = Server::bind(config, certificates, handler).await?;
-    announce(&server, args.tls_dir.as_deref())?;
+    // Nobody reads along in a cluster; a closed standard output is no reason to stop.
+    if let Err(error) = announce(&server, args.tls_dir.as_deref()) {
+        tracing::debug!(%error, "cannot print the addresses");
+    }
     Ok(server.run_until_signalled(signals).await?)
 }
 

@@ -122,7 +122,10 @@ impl Identity {
     /// The name of an object that several gangs of this start of the workload share: a bundle's,
     /// or one that stands for the whole plan. `kind` keeps it apart from a part of the same name.
     pub fn shared_name(&self, kind: &str, name: &str) -> GangName {
-        self.named(kind, name, None)
+        // Shared by all replicas, so the restart of one alone does not count.
+        let mut shared = self.clone();
+        shared.attempt.own = 0;
+        shared.named(kind, name, None)
     }
 
     fn named(&self, kind: &str, part: &str, index: Option<u32>) -> GangName {
@@ -178,6 +181,11 @@ impl Identity {
             bits /= ALPHABET.len() as u64;
         }
     }
+}
+
+/// Whether a text is a DNS subdomain (RFC 1123), as the names of most objects must be.
+pub fn is_dns_subdomain(text: &str) -> bool {
+    text.len() <= 253 && text.split('.').all(is_dns_label)
 }
 
 /// Whether a text is a DNS label (RFC 1123), as Kubernetes checks it.

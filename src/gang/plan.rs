@@ -18,6 +18,9 @@ use super::resources::ResourceList;
 /// Every scheduler counts members in an int32.
 const MAX_SIZE: u64 = i32::MAX as u64;
 
+/// Each gang is an object of its own; a cluster of Kubernetes' largest tested size runs 150,000 pods.
+const MAX_GANGS: u32 = 50_000;
+
 /// How much of a workload one gang spans.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Level {
@@ -57,6 +60,8 @@ pub struct Role {
     pub name: String,
     /// Pods of this role in one gang.
     pub pods: u64,
+    /// Pods of this role that must succeed before one gang is done.
+    pub completions: u64,
     pub shape: Shape,
     /// Where the pods' spec stands in the workload.
     pub at: FieldPath,
@@ -83,7 +88,7 @@ pub struct PartDraft {
     pub name: PartName,
     pub level: Level,
     /// How many gangs: the replicas for [`Level::Replica`], else 1.
-    pub replicas: u32,
+    pub replicas: u64,
     pub roles: Vec<Role>,
     pub min_count: Option<Located<i64>>,
     pub bundle: Option<Located<BundleName>>,
@@ -113,6 +118,17 @@ impl PartDraft {
         let Some(size) = NonZeroU32::new(size).filter(|_| self.replicas > 0) else {
             return Ok(None);
         };
+        let replicas = u32::try_from(self.replicas).ok();
+        let Some(replicas) = replicas.filter(|replicas| *replicas <= MAX_GANGS) else {
+            return Err(FieldError::forbidden(
+                self.at,
+                format!(
+                    "one gang per replica would make {} gangs, and more than {MAX_GANGS} objects \
+                     are too many for one workload; use Gang, or fewer replicas",
+                    self.replicas
+                ),
+            ));
+        };
         let quorum = match self.min_count {
             None => size,
             Some(count) => quorum(count, size)?,
@@ -126,7 +142,7 @@ impl PartDraft {
         Ok(Some(Part {
             name: self.name,
             level: self.level,
-            replicas: self.replicas,
+            replicas,
             roles: self.roles,
             size,
             quorum,
@@ -210,6 +226,12 @@ impl Part {
         self.quorum.get()
     }
 
+    /// Pods that must succeed before one gang is done; more than its size where Jobs run in waves.
+    pub fn completions(&self) -> u64 {
+        let completions = self.roles.iter().map(|role| role.completions);
+        completions.fold(0, u64::saturating_add)
+    }
+
     /// The least that a quorum of one gang needs.
     pub fn min_resources(&self) -> &ResourceList {
         &self.min_resources
@@ -265,6 +287,7 @@ impl Plan {
         let gang = |part, index| Gang {
             part,
             identity: owner.identity(part, index, attempt, round),
+            quorum: part.quorum(),
         };
         self.parts
             .iter()
@@ -314,9 +337,23 @@ impl Owner {
 pub struct Gang<'p> {
     pub part: &'p Part,
     pub identity: Identity,
+    quorum: u32,
 }
 
 impl Gang<'_> {
+    /// Members that must fit before any is bound: the part's quorum, or less once some are done.
+    pub fn quorum(&self) -> u32 {
+        self.quorum
+    }
+
+    /// Lowers the quorum to what is still to come after `succeeded` members are done: a quorum of
+    /// pods that no longer exist would hold back the replacements of those that do.
+    pub fn shrink(&mut self, succeeded: u64) {
+        let left = self.part.completions().saturating_sub(succeeded);
+        let left = u32::try_from(left).unwrap_or(u32::MAX);
+        self.quorum = self.part.quorum().min(left.max(1));
+    }
+
     pub fn name(&self) -> GangName {
         self.identity.name()
     }
@@ -334,6 +371,7 @@ mod tests {
         Role {
             name: name.into(),
             pods,
+            completions: pods,
             shape,
             at: FieldPath::default(),
         }

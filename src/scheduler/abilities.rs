@@ -109,6 +109,13 @@ pub fn refusals(
                  the gangs of several workloads"
             )),
         }
+        let class = parts[0].priority_class();
+        if parts.iter().any(|part| part.priority_class() != class) {
+            warnings.push(format!(
+                "the gangs of the bundle {name:?} have different priority classes: the bundle as \
+                 a whole gets none"
+            ));
+        }
     }
     (errors, warnings)
 }

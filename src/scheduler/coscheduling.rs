@@ -8,14 +8,15 @@ use serde_json::json;
 use crate::gang::{Gang, Member, Owner, Plan, SchedulerKind, link};
 
 use super::abilities::{Abilities, Bundles, LinkSite, Priorities, Resume, Support};
-use super::{Marks, Scheduler, object::object};
+use super::object::{Scope, object};
+use super::{Marks, Scheduler};
 
 pub struct Coscheduling;
 
 static ABILITIES: Abilities = Abilities {
     bundle: Bundles::No(
-        "each PodGroup is admitted by itself, so a bundle could start by halves; use one gang \
-         over the whole workload, or another scheduler",
+        "each PodGroup is admitted by itself, so a bundle could start by halves; remove the \
+         bundle, or use Volcano",
     ),
     queue: Support::No("it has no queues; remove the annotation"),
     non_strict: Support::No("a gang that does not fit always gives its room back; use Strict"),
@@ -48,9 +49,9 @@ impl Scheduler for Coscheduling {
             .map(|gang| {
                 // No minResources: its pre-check rejects every member at once, and then nothing
                 // but a write to the PodGroup wakes the gang when room appears (0.34.7).
-                let spec = json!({"minMember": gang.part.quorum()});
-                let api = "scheduling.x-k8s.io/v1alpha1";
-                object(api, "PodGroup", gang.name(), owner, spec)
+                let spec = json!({"minMember": gang.quorum()});
+                let kind = ("scheduling.x-k8s.io/v1alpha1", "PodGroup");
+                object(kind, gang.name(), owner, Scope::Gang(&gang.identity), spec)
             })
             .collect()
     }

@@ -24,7 +24,7 @@ pub mod cluster;
 mod coscheduling;
 pub mod marks;
 mod native;
-mod object;
+pub mod object;
 mod resolve;
 mod volcano;
 
@@ -32,9 +32,9 @@ pub use abilities::{Abilities, LinkSite, Resume, refusals};
 pub use cluster::{Dialect, JobTemplates, Snapshot};
 pub use kube::core::DynamicObject;
 pub use marks::{Marks, NativeLink};
-pub use resolve::{check_scheduler_names, resolve};
+pub use resolve::{check_scheduler_names, fits, resolve};
 
-use crate::gang::{Gang, Member, Owner, Plan, Role, Round, SchedulerKind};
+use crate::gang::{FieldError, Gang, Member, Owner, Plan, Role, Round, SchedulerKind};
 
 /// One scheduler's way of making gangs.
 pub trait Scheduler: Sync {
@@ -53,6 +53,11 @@ pub trait Scheduler: Sync {
                 .then(|| self.kind().default_scheduler_name().to_owned()),
             ..Marks::default()
         }
+    }
+
+    /// What of a plan its objects could not say, beyond what the abilities tell.
+    fn check(&self, _plan: &Plan) -> Vec<FieldError> {
+        Vec::new()
     }
 
     /// What ties a member to its gang.

@@ -6,17 +6,51 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::core::{DynamicObject, ObjectMeta, TypeMeta};
 use serde_json::{Value, json};
 
-use crate::gang::{GangName, Owner};
+use crate::gang::{GangName, Identity, Owner};
 
 /// Says whose object it is, for people and for the reconciler's watches.
-const MANAGED_BY: (&str, &str) = ("app.kubernetes.io/managed-by", "muster");
+pub const MANAGED_BY: (&str, &str) = ("app.kubernetes.io/managed-by", "muster");
+/// The part that an object is for, as on the pods; absent when it is for several.
+pub const PART: &str = "muster.dev/gang";
+/// The replica that an object is for, as on the pods; absent when it is for none in particular.
+pub const INDEX: &str = "muster.dev/index";
+/// The attempt that an object is for.
+pub const ATTEMPT: &str = "muster.dev/attempt";
+
+/// What an object is for.
+#[derive(Debug, Clone, Copy)]
+pub enum Scope<'a> {
+    /// One gang.
+    Gang(&'a Identity),
+    /// Several gangs of one start of the workload.
+    Start(&'a Identity),
+}
+
+impl Scope<'_> {
+    fn labels(self) -> BTreeMap<String, String> {
+        let (identity, part, index) = match self {
+            Self::Gang(id) => (id, Some(id.part.as_str().to_owned()), id.index),
+            Self::Start(id) => (id, None, None),
+        };
+        let labels = [
+            (MANAGED_BY.0, Some(MANAGED_BY.1.to_owned())),
+            (PART, part),
+            (INDEX, index.map(|index| index.to_string())),
+            (ATTEMPT, Some(identity.attempt.to_string())),
+        ];
+        labels
+            .into_iter()
+            .filter_map(|(key, value)| Some((key.to_owned(), value?)))
+            .collect()
+    }
+}
 
 /// An object with a spec, owned by the workload so that it goes when the workload goes.
 pub fn object(
-    api_version: &str,
-    kind: &str,
+    (api_version, kind): (&str, &str),
     name: GangName,
     owner: &Owner,
+    scope: Scope<'_>,
     spec: Value,
 ) -> DynamicObject {
     let controller = OwnerReference {
@@ -35,10 +69,7 @@ pub fn object(
         metadata: ObjectMeta {
             name: Some(name.into_string()),
             namespace: Some(owner.namespace.clone()),
-            labels: Some(BTreeMap::from([(
-                MANAGED_BY.0.to_owned(),
-                MANAGED_BY.1.to_owned(),
-            )])),
+            labels: Some(scope.labels()),
             owner_references: Some(vec![controller]),
             ..ObjectMeta::default()
         },

@@ -66,22 +66,28 @@ fn named_scheduler(role: &Role) -> Option<SchedulerKind> {
     SchedulerKind::from_scheduler_name(role.shape.scheduler_name.as_deref()?)
 }
 
+/// Whether pods with this `schedulerName` reach the scheduler. A profile of kube-scheduler may have
+/// any name; the others listen to their own only.
+pub fn fits(scheduler: SchedulerKind, name: &str) -> bool {
+    match SchedulerKind::from_scheduler_name(name) {
+        Some(kind) => kind == scheduler,
+        None => matches!(
+            scheduler,
+            SchedulerKind::Native | SchedulerKind::Coscheduling
+        ),
+    }
+}
+
 /// Refuses templates whose `schedulerName` belongs to another scheduler than the chosen one, and
 /// gangs whose pods would go to different ones.
 pub fn check_scheduler_names(plan: &Plan, chosen: SchedulerKind) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let at = |role: &Role| role.at.child("schedulerName");
-    // A profile of kube-scheduler may have any name; the others listen to their own only.
-    let any_name = matches!(chosen, SchedulerKind::Native | SchedulerKind::Coscheduling);
     for role in roles(plan) {
         let Some(name) = role.shape.scheduler_name.as_deref() else {
             continue;
         };
-        let fits = match SchedulerKind::from_scheduler_name(name) {
-            Some(kind) => kind == chosen,
-            None => any_name,
-        };
-        if !fits {
+        if !fits(chosen, name) {
             errors.push(FieldError::invalid(
                 at(role),
                 name,

@@ -5,11 +5,14 @@ use std::collections::BTreeMap;
 use kube::core::DynamicObject;
 use serde_json::{Value, json};
 
+use crate::gang::name::is_dns_subdomain;
 use crate::gang::resources::ResourceList;
-use crate::gang::{Gang, GangName, Identity, Member, Owner, Part, Plan, SchedulerKind, link};
+use crate::gang::{FieldError, Gang, GangName, Identity, Member};
+use crate::gang::{Owner, Part, Plan, SchedulerKind, link};
 
 use super::abilities::{Abilities, Bundles, LinkSite, Priorities, Resume, Support};
-use super::{Marks, Scheduler, object::object};
+use super::object::{Scope, object};
+use super::{Marks, Scheduler};
 
 pub struct Volcano;
 
@@ -43,6 +46,34 @@ impl Scheduler for Volcano {
         &ABILITIES
     }
 
+    fn check(&self, plan: &Plan) -> Vec<FieldError> {
+        let queue = plan.policy.queue.iter();
+        let mut errors: Vec<FieldError> = queue
+            .filter(|queue| !is_dns_subdomain(&queue.value))
+            .map(|queue| {
+                let detail = "the name of a Volcano queue is lower case letters, digits, '-' and \
+                              '.', starting and ending with a letter or digit";
+                FieldError::invalid(queue.at.clone(), queue.value.as_str(), detail)
+            })
+            .collect();
+        let mut bundles: BTreeMap<&str, u64> = BTreeMap::new();
+        for part in &plan.parts {
+            let Some(bundle) = part.bundle() else {
+                continue;
+            };
+            let members = u64::from(part.quorum()).saturating_mul(part.replicas().into());
+            let sum = bundles.entry(bundle.value.as_str()).or_default();
+            *sum = sum.saturating_add(members);
+            if *sum > i32::MAX as u64 {
+                errors.push(FieldError::forbidden(
+                    bundle.at.clone(),
+                    format!("the bundle's gangs have {sum} pods, more than Volcano can count"),
+                ));
+            }
+        }
+        errors
+    }
+
     fn link(&self, member: &Member) -> Marks {
         let name = pod_group(&member.identity, member.stamp.bundle.as_deref());
         Marks {
@@ -63,16 +94,20 @@ impl Scheduler for Volcano {
         groups
             .into_iter()
             .map(|(name, members)| {
+                let scope = match &members[..] {
+                    [gang] => Scope::Gang(&gang.identity),
+                    several => Scope::Start(&several[0].identity),
+                };
                 let spec = spec(plan, &members);
-                let api = "scheduling.volcano.sh/v1beta1";
-                object(api, "PodGroup", name, owner, spec)
+                let kind = ("scheduling.volcano.sh/v1beta1", "PodGroup");
+                object(kind, name, owner, scope, spec)
             })
             .collect()
     }
 }
 
 fn spec(plan: &Plan, gangs: &[&Gang<'_>]) -> Value {
-    let min_member: u64 = gangs.iter().map(|g| u64::from(g.part.quorum())).sum();
+    let min_member: u64 = gangs.iter().map(|g| u64::from(g.quorum())).sum();
     let mut spec = json!({"minMember": min_member});
     // Without minResources Volcano enqueues the gang whatever its queue has left.
     if let Some(resources) = min_resources(gangs) {

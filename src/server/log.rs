@@ -1,6 +1,7 @@
 //! Where log lines go, and how they look.
 
 use std::any::Any;
+use std::io::IsTerminal as _;
 use std::panic;
 
 use tracing_subscriber::EnvFilter;
@@ -24,6 +25,7 @@ pub fn init(format: LogFormat) {
         .from_env_lossy();
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter)
+        .with_ansi(std::io::stderr().is_terminal())
         .with_writer(std::io::stderr);
     let installed = match format {
         LogFormat::Text => builder.try_init(),

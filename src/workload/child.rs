@@ -14,13 +14,13 @@ use crate::gang::{
 use super::keys;
 use super::view::{Meta, Text, or_default};
 
-const JOBSET_NAME: &str = "jobset.sigs.k8s.io/jobset-name";
-const JOBSET_UID: &str = "jobset.sigs.k8s.io/jobset-uid";
+pub const JOBSET_NAME: &str = "jobset.sigs.k8s.io/jobset-name";
+pub const JOBSET_UID: &str = "jobset.sigs.k8s.io/jobset-uid";
 const REPLICATED_JOB: &str = "jobset.sigs.k8s.io/replicatedjob-name";
 const JOB_INDEX: &str = "jobset.sigs.k8s.io/job-index";
-const ATTEMPT: &str = "jobset.sigs.k8s.io/restart-attempt";
+pub const ATTEMPT: &str = "jobset.sigs.k8s.io/restart-attempt";
 /// Only with JobSet's gate RestartJob: restarts of this Job alone.
-const OWN_ATTEMPT: &str = "jobset.sigs.k8s.io/job-restart-attempt";
+pub const OWN_ATTEMPT: &str = "jobset.sigs.k8s.io/job-restart-attempt";
 
 /// A Job, as far as its link goes.
 #[derive(Debug, Default, Deserialize)]

@@ -130,16 +130,17 @@ pub fn check_label(place: Place, at: &FieldPath, key: &str) -> Option<FieldError
 }
 
 fn unknown(at: FieldPath, key: &str, place: Place) -> FieldError {
-    let all = Place::Workload.user_keys();
     let known = match place.user_keys() {
-        [] => all,
+        [] => Place::Group.user_keys(),
         keys => keys,
     };
-    let nearest = all
+    // Without the common prefix, and within half of the word: else everything is near.
+    let word = |key: &str| key.trim_start_matches(PREFIX).to_owned();
+    let nearest = known
         .iter()
-        .map(|candidate| (strsim::damerau_levenshtein(key, candidate), candidate))
+        .map(|key_| (strsim::damerau_levenshtein(&word(key), &word(key_)), key_))
         .min_by_key(|(distance, _)| *distance)
-        .filter(|(distance, _)| *distance <= 4);
+        .filter(|(distance, _)| *distance <= 3 && *distance * 2 <= word(key).len());
     match nearest {
         Some((_, candidate)) => FieldError::not_supported(at, key, &[candidate])
             .with_detail(&format!("unknown key, did you mean {candidate:?}?")),

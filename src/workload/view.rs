@@ -238,6 +238,32 @@ impl<'a> Meta<'a> {
     }
 }
 
+/// A part of an object that may be missing: reads as its default, but remembers that it was not
+/// there, because a patch must create it first.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Given<T> {
+    pub present: bool,
+    value: T,
+}
+
+impl<T> Deref for Given<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.value
+    }
+}
+
+impl<'de, T: Deserialize<'de> + Default> Deserialize<'de> for Given<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let value: Option<T> = Option::deserialize(deserializer)?;
+        Ok(Self {
+            present: value.is_some(),
+            value: value.unwrap_or_default(),
+        })
+    }
+}
+
 /// Something that is there or not; its inside is not read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Present;

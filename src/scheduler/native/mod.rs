@@ -27,8 +27,8 @@ pub fn backend(dialect: Dialect) -> &'static dyn Scheduler {
 
 const ABILITIES: Abilities = Abilities {
     bundle: Bundles::No(
-        "PodGroups are admitted one by one, and Muster does not make CompositePodGroups yet; use \
-         one gang over the whole workload",
+        "PodGroups are admitted one by one, and Muster does not make CompositePodGroups yet; \
+         remove the bundle, or use Volcano",
     ),
     queue: Support::No("kube-scheduler has no queues; remove the annotation"),
     non_strict: Support::No("a gang that does not fit holds nothing; use Strict"),

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::gang::{Gang, Member, Owner, Plan, SchedulerKind};
 use crate::scheduler::abilities::{Abilities, LinkSite};
-use crate::scheduler::object::object;
+use crate::scheduler::object::{Scope, object};
 use crate::scheduler::{Marks, NativeLink, Scheduler};
 
 use super::{ABILITIES, MAX_TEMPLATES, controller_ref, gang_policy, plan_identity, workload_name};
@@ -36,7 +36,11 @@ impl Scheduler for Native {
             native: Some(NativeLink::WorkloadRef {
                 name: workload_name(identity, number).into_string(),
                 pod_group: identity.part.as_str().to_owned(),
-                replica_key: identity.index.map(|index| index.to_string()),
+                replica_key: identity.index.map(|index| match identity.attempt.own {
+                    0 => index.to_string(),
+                    // The Workload is shared, so the key tells a replica's own restarts apart.
+                    own => format!("{index}-{own}"),
+                }),
             }),
             ..Marks::default()
         }
@@ -55,13 +59,8 @@ impl Scheduler for Native {
                 let groups: Vec<Value> = parts.iter().map(group).collect();
                 let spec = json!({"controllerRef": controller_ref(owner), "podGroups": groups});
                 let name = workload_name(identity, number);
-                object(
-                    "scheduling.k8s.io/v1alpha1",
-                    "Workload",
-                    name,
-                    owner,
-                    spec,
-                )
+                let kind = ("scheduling.k8s.io/v1alpha1", "Workload");
+                object(kind, name, owner, Scope::Start(identity), spec)
             })
             .collect()
     }

@@ -5,7 +5,7 @@ use serde_json::json;
 
 use crate::gang::{Gang, Member, Owner, Plan, SchedulerKind};
 use crate::scheduler::abilities::Abilities;
-use crate::scheduler::object::object;
+use crate::scheduler::object::{Scope, object};
 use crate::scheduler::{Marks, Scheduler};
 
 use super::v1_37::scheduling_group;
@@ -34,16 +34,17 @@ impl Scheduler for Native {
         let Some(identity) = plan_identity(gangs) else {
             return Vec::new();
         };
+        let start = Scope::Start(identity);
         let workload = workload_name(identity, 0);
         let spec = workload_spec(owner, plan);
         let described = spec.is_some();
         // The Workload comes first: 1.36 refuses a PodGroup whose Workload does not exist.
         let mut objects: Vec<DynamicObject> = spec
-            .map(|spec| object(API, "Workload", workload.clone(), owner, spec))
+            .map(|spec| object((API, "Workload"), workload.clone(), owner, start, spec))
             .into_iter()
             .collect();
         objects.extend(gangs.iter().map(|gang| {
-            let mut spec = json!({"schedulingPolicy": gang_policy(gang.part.quorum())});
+            let mut spec = json!({"schedulingPolicy": gang_policy(gang.quorum())});
             if described {
                 spec["podGroupTemplateRef"] = json!({"workload": {
                     "workloadName": workload.as_str(),
@@ -54,7 +55,13 @@ impl Scheduler for Native {
             if let Some(class) = gang.part.priority_class() {
                 spec["priorityClassName"] = json!(class);
             }
-            object(API, "PodGroup", gang.name(), owner, spec)
+            object(
+                (API, "PodGroup"),
+                gang.name(),
+                owner,
+                Scope::Gang(&gang.identity),
+                spec,
+            )
         }));
         objects
     }

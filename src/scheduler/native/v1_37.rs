@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::gang::{Gang, Member, Owner, Plan, SchedulerKind};
 use crate::scheduler::abilities::Abilities;
-use crate::scheduler::object::object;
+use crate::scheduler::object::{Scope, object};
 use crate::scheduler::{Marks, NativeLink, Scheduler};
 
 use super::{ABILITIES, gang_policy, plan_identity, workload_name, workload_spec};
@@ -44,16 +44,17 @@ impl Scheduler for Native {
         let Some(identity) = plan_identity(gangs) else {
             return Vec::new();
         };
+        let start = Scope::Start(identity);
         let workload = workload_name(identity, 0);
         let spec = workload_spec(owner, plan);
         let described = spec.is_some();
         let mut objects: Vec<DynamicObject> = spec
-            .map(|spec| object(API, "Workload", workload.clone(), owner, spec))
+            .map(|spec| object((API, "Workload"), workload.clone(), owner, start, spec))
             .into_iter()
             .collect();
         objects.extend(gangs.iter().map(|gang| {
             let mut spec = json!({
-                "schedulingPolicy": gang_policy(gang.part.quorum()),
+                "schedulingPolicy": gang_policy(gang.quorum()),
                 // The default is to preempt single pods: half a gang would go on burning money.
                 "disruptionMode": {"all": {}},
             });
@@ -67,7 +68,13 @@ impl Scheduler for Native {
             if let Some(class) = gang.part.priority_class() {
                 spec["priorityClassName"] = json!(class);
             }
-            object(API, "PodGroup", gang.name(), owner, spec)
+            object(
+                (API, "PodGroup"),
+                gang.name(),
+                owner,
+                Scope::Gang(&gang.identity),
+                spec,
+            )
         }));
         objects
     }

@@ -1,20 +1,19 @@
 //! A ReplicatedJob as the plan needs it: its knobs, its link if it has one, its role.
 
-use crate::gang::link::LinkKey;
 use crate::gang::resources::pod_requests;
-use crate::gang::{BundleName, FieldError, FieldPath, Located, Role, Shape};
+use crate::gang::{BundleName, FieldError, FieldPath, Located, Role, SchedulerKind, Shape};
 use crate::workload::declaration;
 use crate::workload::keys;
 
 use super::group_path;
-use super::view::{JobSet, PodSpec, ReplicatedJob};
+use super::view::{ExistingLink, JobSet, PodSpec, ReplicatedJob};
 
 /// One ReplicatedJob.
 pub struct Group<'j> {
     pub position: usize,
     pub job: &'j ReplicatedJob<'j>,
-    /// A link that the user already wrote into the pod template, and where.
-    pub link: Option<(LinkKey, FieldPath)>,
+    /// A link that the user already wrote into the pod template.
+    pub link: Option<ExistingLink>,
     shape: Shape,
     at: FieldPath,
 }
@@ -66,11 +65,12 @@ fn shape(pod: &PodSpec<'_>, at: &FieldPath, errors: &mut Vec<FieldError>) -> Sha
 }
 
 impl Group<'_> {
-    /// The role that this group's pods play in a gang with `pods` of them.
-    pub fn role(&self, pods: u64) -> Role {
+    /// The role that this group's pods play in a gang of `jobs` of its Jobs.
+    pub fn role(&self, jobs: u64) -> Role {
         Role {
             name: self.job.name.to_string(),
-            pods,
+            pods: jobs.saturating_mul(self.job.pods_per_job()),
+            completions: jobs.saturating_mul(self.job.completions_per_job()),
             shape: self.shape.clone(),
             at: pod_spec_path(&self.at),
         }
@@ -109,6 +109,26 @@ impl Group<'_> {
                 format!("{whole} makes the whole JobSet one gang; put it on the JobSet"),
             )
         }));
+    }
+
+    /// The user's own link beside a gang: left alone, or refused when the two cannot both hold.
+    pub fn refuse_link(
+        &self,
+        scheduler: Option<&Located<SchedulerKind>>,
+        errors: &mut Vec<FieldError>,
+    ) {
+        let (Some(link), Some(scheduler)) = (&self.link, scheduler) else {
+            return;
+        };
+        if link.link.scheduler != scheduler.value {
+            errors.push(FieldError::forbidden(
+                link.at.clone(),
+                format!(
+                    "it links to a gang of {}, but {} says {}; remove one of them",
+                    link.link.scheduler, scheduler.at, scheduler.value
+                ),
+            ));
+        }
     }
 
     /// A knob on a group without a gang does nothing.

@@ -19,7 +19,7 @@ use super::declaration::{self, Mode};
 use super::keys::{self, Place};
 use groups::Group;
 use modes::Modes;
-use view::JobSet;
+use view::{ExistingLink, JobSet};
 
 /// Kueue manages a JobSet that carries this label.
 const KUEUE_QUEUE: &str = "kueue.x-k8s.io/queue-name";
@@ -55,6 +55,7 @@ pub fn read(jobset: &JobSet<'_>) -> Reading {
     }
     check_scheduling(jobset, &modes, &mut reading.errors);
     check_suspend(jobset, &mut reading);
+    check_names(jobset, &mut reading.errors);
     let groups = groups::read(jobset, &mut reading.errors);
     let drafts = match &modes.whole {
         Some(whole) if whole.value == Mode::Gang => {
@@ -74,7 +75,26 @@ pub fn read(jobset: &JobSet<'_>) -> Reading {
         warn_about_part(jobset, part, &mut reading.warnings);
     }
     order::check_bundles(jobset, &reading.plan.parts, &mut reading.errors);
+    let linked = groups.iter().any(|group| group.link.is_some());
+    if reading.plan.parts.is_empty() && reading.errors.is_empty() && !linked {
+        let asked = modes.first_gang().map(FieldPath::as_str).unwrap_or("");
+        let warning = format!("{asked} asks for a gang, but no pod belongs to it");
+        reading.warnings.push(warning);
+    }
     reading
+}
+
+/// ReplicatedJobs are told apart by their names.
+fn check_names(jobset: &JobSet<'_>, errors: &mut Vec<FieldError>) {
+    let jobs = &jobset.spec.replicated_jobs;
+    for (i, job) in jobs.iter().enumerate() {
+        let at = group_path(i).child("name");
+        if job.name.is_empty() {
+            errors.push(FieldError::required(at, "the name of the ReplicatedJob"));
+        } else if jobs[..i].iter().any(|other| other.name == job.name) {
+            errors.push(FieldError::duplicate(at, &*job.name));
+        }
+    }
 }
 
 /// Unknown and misplaced `muster.dev/` keys, at every place of the JobSet.
@@ -156,26 +176,28 @@ fn whole_draft(
         group.refuse_own_knobs(&mode.at, &mut reading.errors);
     }
     let members: Vec<&Group<'_>> = groups.iter().filter(|g| g.job.pods() > 0).collect();
-    let linked = members.iter().filter(|g| g.link.is_some()).count();
-    if linked > 0 && linked == members.len() {
-        reading.warnings.push(format!(
-            "every ReplicatedJob already has a link to a gang ({}): Muster leaves it alone",
-            members
-                .iter()
-                .find_map(|g| g.link.as_ref())
-                .map_or("", |(link, _)| link.key)
-        ));
-        return Vec::new();
+    let links: Vec<&ExistingLink> = members.iter().filter_map(|g| g.link.as_ref()).collect();
+    for group in &members {
+        let scheduler = reading.plan.policy.scheduler.as_ref();
+        group.refuse_link(scheduler, &mut reading.errors);
     }
-    for (_, at) in members.iter().filter_map(|g| g.link.as_ref()) {
-        reading.errors.push(FieldError::forbidden(
-            at.clone(),
-            format!(
-                "the whole JobSet is one gang ({}), but only some ReplicatedJobs have a link of \
-                 their own; link all of them or none",
-                mode.at
-            ),
-        ));
+    if let [first, others @ ..] = &links[..] {
+        let same = |link: &&ExistingLink| link.link == first.link && link.value == first.value;
+        let detail = if links.len() < members.len() {
+            "only some ReplicatedJobs have a link of their own; link all of them or none"
+        } else if others.iter().all(|link| same(link)) {
+            reading.warnings.push(format!(
+                "every ReplicatedJob already has a link to a gang ({}): Muster leaves it alone",
+                first.link.key
+            ));
+            return Vec::new();
+        } else {
+            "the ReplicatedJobs have links to different gangs; link all of them to one, or none"
+        };
+        reading.errors.extend(links.iter().map(|link| {
+            let whole = format!("the whole JobSet is one gang ({}), but {detail}", mode.at);
+            FieldError::forbidden(link.at.clone(), whole)
+        }));
     }
     let positions: Vec<usize> = members.iter().map(|g| g.position).collect();
     order::check(
@@ -189,7 +211,7 @@ fn whole_draft(
         name: PartName::whole(),
         level: Level::Whole,
         replicas: 1,
-        roles: groups.iter().map(|g| g.role(g.job.pods())).collect(),
+        roles: groups.iter().map(|g| g.role(g.job.jobs())).collect(),
         min_count,
         bundle,
         at: mode.at.clone(),
@@ -219,26 +241,25 @@ fn group_drafts(
             group.warn_about_idle_knobs(&mut reading.warnings);
             continue;
         };
-        if let Some((link, at)) = &group.link {
+        let (min_count, bundle) = group.knobs(&mut reading.errors);
+        if let Some(link) = &group.link {
+            let scheduler = reading.plan.policy.scheduler.as_ref();
+            group.refuse_link(scheduler, &mut reading.errors);
             reading.warnings.push(format!(
-                "{at} already links to a gang of {}: Muster leaves this ReplicatedJob alone",
-                link.scheduler
+                "{} already links to a gang of {}: Muster leaves this ReplicatedJob alone",
+                link.at, link.link.scheduler
             ));
             continue;
         }
-        let (level, replicas, pods) = match mode.value {
-            Mode::ReplicatedGang => {
-                let jobs = u32::try_from(group.job.jobs()).unwrap_or(u32::MAX);
-                (Level::Replica, jobs, group.job.pods_per_job())
-            }
-            Mode::Gang | Mode::Off => (Level::Group, 1, group.job.pods()),
+        let (level, replicas, jobs) = match mode.value {
+            Mode::ReplicatedGang => (Level::Replica, group.job.jobs(), 1),
+            Mode::Gang | Mode::Off => (Level::Group, 1, group.job.jobs()),
         };
-        let (min_count, bundle) = group.knobs(&mut reading.errors);
         drafts.push(PartDraft {
             name: PartName::new(&*group.job.name),
             level,
             replicas,
-            roles: vec![group.role(pods)],
+            roles: vec![group.role(jobs)],
             min_count,
             bundle: bundle.or_else(|| shared_bundle.clone()),
             at: mode.at.clone(),
@@ -262,6 +283,15 @@ fn warn_about_part(jobset: &JobSet<'_>, part: &Part, warnings: &mut Vec<String>)
             warnings.push(format!(
                 "{}.template.spec.completions: {completions} completions run {parallelism} at a \
                  time: the last wave is smaller than the gang and may wait for ever",
+                group_path(i)
+            ));
+        }
+        // JobSet's default is Indexed, and such a Job is refused without completions.
+        let indexed = spec.completion_mode.as_deref().unwrap_or("Indexed") == "Indexed";
+        if indexed && spec.completions.is_none() && spec.parallelism.is_some() {
+            warnings.push(format!(
+                "{}.template.spec.completions is not set: Kubernetes refuses an Indexed Job \
+                 without it, and the gang would wait for its pods",
                 group_path(i)
             ));
         }

@@ -46,7 +46,7 @@ pub fn check(
                 at.child("name"),
                 &*dependency.name,
                 format!(
-                    "{what}: {:?} is created only after {:?} has started; {remedy}",
+                    "{what}: {:?} is created only after {:?} is ready; {remedy}",
                     &*job.name, &*dependency.name
                 ),
             ));
@@ -63,7 +63,8 @@ fn reaches(jobset: &JobSet<'_>, from: &str, members: &[usize]) -> bool {
         let Some(position) = jobs.iter().position(|job| &*job.name == name) else {
             continue;
         };
-        if std::mem::replace(&mut seen[position], true) || jobs[position].pods() == 0 {
+        // Without Jobs a group is ready at once; with Jobs that run no pods it still waits its turn.
+        if std::mem::replace(&mut seen[position], true) || jobs[position].jobs() == 0 {
             continue;
         }
         if members.contains(&position) {

@@ -8,7 +8,7 @@
 use crate::gang::{FieldError, Level, Part};
 use crate::workload::view::Meta;
 
-use super::view::{EXCLUSIVE_TOPOLOGY, JobSet, NODE_SELECTOR_STRATEGY};
+use super::view::{EXCLUSIVE_TOPOLOGY, JobSet, NODE_SELECTOR_STRATEGY, ReplicatedJob};
 
 pub fn check(jobset: &JobSet<'_>, part: &Part) -> Option<FieldError> {
     let mut exclusive = 0;
@@ -22,7 +22,7 @@ pub fn check(jobset: &JobSet<'_>, part: &Part) -> Option<FieldError> {
             Level::Replica => 1,
             Level::Whole | Level::Group => job.jobs(),
         };
-        let pods = if holds_followers(&jobset.metadata, job.template.metadata.as_ref()) {
+        let pods = if holds_followers(&jobset.metadata, job) {
             exclusive += 1;
             role.pods.min(leaders)
         } else {
@@ -44,9 +44,15 @@ pub fn check(jobset: &JobSet<'_>, part: &Part) -> Option<FieldError> {
     ))
 }
 
-fn holds_followers(jobset: &Meta<'_>, template: Option<&Meta<'_>>) -> bool {
-    let has = |key| {
-        jobset.annotation(key).is_some() || template.is_some_and(|t| t.annotation(key).is_some())
-    };
-    has(EXCLUSIVE_TOPOLOGY) && !has(NODE_SELECTOR_STRATEGY)
+/// Whether the pods carry the annotation without the strategy. JobSet copies the strategy only from
+/// the level that has the topology (`labelAndAnnotateObject`, v0.12).
+fn holds_followers(jobset: &Meta<'_>, job: &ReplicatedJob<'_>) -> bool {
+    let levels = [Some(jobset), job.template.metadata.as_ref()];
+    let has = |meta: Option<&Meta<'_>>, key| meta.is_some_and(|m| m.annotation(key).is_some());
+    let pods = job.template.spec.template.metadata.as_ref();
+    let exclusive = |meta| has(meta, EXCLUSIVE_TOPOLOGY);
+    let strategy = |meta| has(meta, NODE_SELECTOR_STRATEGY);
+    let held = levels.into_iter().any(exclusive) || exclusive(pods);
+    let free = levels.into_iter().any(|m| exclusive(m) && strategy(m)) || strategy(pods);
+    held && !free
 }

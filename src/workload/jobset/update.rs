@@ -7,12 +7,12 @@
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use crate::gang::{FieldError, FieldPath, Round};
+use crate::gang::{FieldError, FieldPath, Round, link};
 use crate::workload::keys;
 use crate::workload::view::{Entries, Meta};
 
-use super::group_path;
 use super::view::{GangConfig, JobSet, ReplicatedJob};
+use super::{Reading, group_path, modes};
 
 /// An immutable thing that differs between the stored JobSet and the new one.
 #[derive(Debug, Clone, PartialEq)]
@@ -32,7 +32,13 @@ impl Change {
     }
 
     pub fn error(&self) -> FieldError {
-        let remedy = "delete the JobSet and create it anew to change it";
+        let written_by_muster = [keys::STAMP, keys::GANG, keys::SCHEDULER];
+        let last = self.tokens.last().map_or("", String::as_str);
+        let remedy = if self.is_drop() && written_by_muster.contains(&last) {
+            "Muster wrote it when the JobSet was created; kubectl apply and edit keep it"
+        } else {
+            "delete the JobSet and create it anew to change it"
+        };
         let detail = match (&self.old, &self.new) {
             (None, _) => format!("field is immutable and was not set before; {remedy}"),
             (Some(old), _) => format!("field is immutable, it was {old}; {remedy}"),
@@ -70,8 +76,14 @@ pub fn changes(old: &JobSet<'_>, new: &JobSet<'_>) -> Vec<Change> {
         Some(&new.metadata),
         &FieldPath::new("metadata"),
         &["metadata"],
+        Keys::Own,
         &mut changes,
     );
+    let links = if asks_for_gang(old) || asks_for_gang(new) {
+        Keys::OwnAndLinks
+    } else {
+        Keys::Own
+    };
     for (i, job) in new.spec.replicated_jobs.iter().enumerate() {
         let same = |other: &&ReplicatedJob<'_>| other.name == job.name;
         let Some(before) = old.spec.replicated_jobs.iter().find(same) else {
@@ -92,6 +104,7 @@ pub fn changes(old: &JobSet<'_>, new: &JobSet<'_>) -> Vec<Change> {
             job.template.metadata.as_ref(),
             &at.child("template").child("metadata"),
             &group,
+            Keys::Own,
             &mut changes,
         );
         let pods = [
@@ -109,10 +122,15 @@ pub fn changes(old: &JobSet<'_>, new: &JobSet<'_>) -> Vec<Change> {
             job.template.spec.template.metadata.as_ref(),
             &pods_at.child("metadata"),
             &pods,
+            links,
             &mut changes,
         );
     }
     changes
+}
+
+fn asks_for_gang(jobset: &JobSet<'_>) -> bool {
+    modes::read(jobset, &mut Reading::default()).any_gang()
 }
 
 fn gang_config(
@@ -154,6 +172,7 @@ fn metas<'m>(
     new: Option<&'m Meta<'m>>,
     at: &FieldPath,
     path: &[&str],
+    which: Keys,
     changes: &mut Vec<Change>,
 ) {
     let none = Entries::default();
@@ -167,7 +186,7 @@ fn metas<'m>(
         ("labels", old_labels, new_labels),
     ] {
         let (old, new) = (old.unwrap_or(&none), new.unwrap_or(&none));
-        for key in immutable_keys(old, new) {
+        for key in immutable_keys(old, new, which) {
             let mut tokens = tokens(path);
             tokens.extend([name.to_owned(), key.to_owned()]);
             let value = |entries: &Entries<'_>| entries.get(key).map(|v| v.to_value());
@@ -177,12 +196,28 @@ fn metas<'m>(
     }
 }
 
-fn immutable_keys<'e>(old: &'e Entries<'_>, new: &'e Entries<'_>) -> Vec<&'e str> {
+/// Which keys of a metadata are immutable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Keys {
+    /// Muster's own.
+    Own,
+    /// Muster's, and every link: a link that comes or goes changes who is in the gang.
+    OwnAndLinks,
+}
+
+impl Keys {
+    fn covers(self, key: &str) -> bool {
+        let own = key.starts_with(keys::PREFIX) && !keys::is_mutable(key);
+        own || self == Self::OwnAndLinks && link::ALL.iter().any(|link| link.key == key)
+    }
+}
+
+fn immutable_keys<'e>(old: &'e Entries<'_>, new: &'e Entries<'_>, which: Keys) -> Vec<&'e str> {
     let mut found: Vec<&str> = old
         .iter()
         .chain(new.iter())
         .map(|(key, _)| key)
-        .filter(|key| key.starts_with(keys::PREFIX) && !keys::is_mutable(key))
+        .filter(|key| which.covers(key))
         .collect();
     found.sort_unstable();
     found.dedup();

@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 use crate::gang::FieldPath;
 use crate::gang::link::{self, LinkKey, LinkPlace};
 use crate::gang::resources::{Container, PodResources, Requirements, ResourceList, containers};
-use crate::workload::view::{Meta, Present, Scalar, Text, or_default};
+use crate::workload::view::{Given, Meta, Present, Scalar, Text, or_default};
 
 pub const API_VERSION: &str = "jobset.x-k8s.io/v1alpha2";
 pub const KIND: &str = "JobSet";
@@ -25,15 +25,30 @@ pub struct JobSet<'a> {
     pub metadata: Meta<'a>,
     #[serde(borrow, deserialize_with = "or_default")]
     pub spec: Spec<'a>,
-    #[serde(deserialize_with = "or_default")]
-    pub status: Status,
+    #[serde(borrow, deserialize_with = "or_default")]
+    pub status: Status<'a>,
 }
 
 #[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub struct Status {
+#[serde(rename_all = "camelCase", default)]
+pub struct Status<'a> {
     #[serde(deserialize_with = "or_default")]
     pub restarts: u32,
+    /// `Completed` or `Failed` once the JobSet has ended.
+    #[serde(borrow)]
+    pub terminal_state: Option<Text<'a>>,
+    #[serde(borrow, deserialize_with = "or_default")]
+    pub replicated_jobs_status: Vec<GroupStatus<'a>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct GroupStatus<'a> {
+    #[serde(borrow)]
+    pub name: Text<'a>,
+    /// Restarts of single Jobs, by index; only with JobSet's gate RestartJob.
+    #[serde(deserialize_with = "or_default")]
+    pub job_restarts: Vec<u32>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -71,8 +86,8 @@ pub struct ReplicatedJob<'a> {
     pub replicas: Option<i64>,
     #[serde(borrow, deserialize_with = "or_default")]
     pub depends_on: Vec<DependsOn<'a>>,
-    #[serde(borrow, deserialize_with = "or_default")]
-    pub template: JobTemplate<'a>,
+    #[serde(borrow)]
+    pub template: Given<JobTemplate<'a>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -87,8 +102,8 @@ pub struct DependsOn<'a> {
 pub struct JobTemplate<'a> {
     #[serde(borrow)]
     pub metadata: Option<Meta<'a>>,
-    #[serde(borrow, deserialize_with = "or_default")]
-    pub spec: JobSpec<'a>,
+    #[serde(borrow)]
+    pub spec: Given<JobSpec<'a>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -96,8 +111,10 @@ pub struct JobTemplate<'a> {
 pub struct JobSpec<'a> {
     pub parallelism: Option<i64>,
     pub completions: Option<i64>,
-    #[serde(borrow, deserialize_with = "or_default")]
-    pub template: PodTemplate<'a>,
+    #[serde(borrow)]
+    pub completion_mode: Option<Text<'a>>,
+    #[serde(borrow)]
+    pub template: Given<PodTemplate<'a>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -105,8 +122,8 @@ pub struct JobSpec<'a> {
 pub struct PodTemplate<'a> {
     #[serde(borrow)]
     pub metadata: Option<Meta<'a>>,
-    #[serde(borrow, deserialize_with = "or_default")]
-    pub spec: PodSpec<'a>,
+    #[serde(borrow)]
+    pub spec: Given<PodSpec<'a>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -116,8 +133,10 @@ pub struct PodSpec<'a> {
     pub scheduler_name: Option<Text<'a>>,
     #[serde(borrow)]
     pub priority_class_name: Option<Text<'a>>,
-    pub scheduling_group: Option<Present>,
-    pub workload_ref: Option<Present>,
+    #[serde(borrow)]
+    pub scheduling_group: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub workload_ref: Option<&'a RawValue>,
     #[serde(deserialize_with = "or_default")]
     pub node_selector: BTreeMap<String, String>,
     #[serde(borrow)]
@@ -150,6 +169,14 @@ pub struct GangConfig<'a> {
     pub gang_mode: Option<Scalar<'a>>,
 }
 
+/// A link that the user wrote into a pod template.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ExistingLink {
+    pub link: LinkKey,
+    pub value: String,
+    pub at: FieldPath,
+}
+
 impl JobSet<'_> {
     /// Whether another controller than JobSet's own runs this object (MultiKueue's manager).
     pub fn managed_by_other(&self) -> bool {
@@ -160,6 +187,20 @@ impl JobSet<'_> {
     pub fn in_order(&self) -> bool {
         let policy = self.spec.startup_policy.as_ref();
         policy.and_then(|p| p.startup_policy_order.as_deref()) == Some("InOrder")
+    }
+
+    /// Whether the JobSet has ended, well or not.
+    pub fn finished(&self) -> bool {
+        let state = self.status.terminal_state.as_deref();
+        state.is_some_and(|state| !state.is_empty())
+    }
+
+    /// How often one Job was restarted by itself.
+    pub fn own_restarts(&self, group: &str, index: u32) -> u32 {
+        let mut groups = self.status.replicated_jobs_status.iter();
+        let group = groups.find(|status| &*status.name == group);
+        let restarts = group.and_then(|status| status.job_restarts.get(index as usize));
+        restarts.copied().unwrap_or(0)
     }
 
     pub fn suspended(&self) -> bool {
@@ -181,35 +222,43 @@ impl ReplicatedJob<'_> {
         u64::try_from(at_once).unwrap_or(0)
     }
 
+    /// Pods that must succeed before one Job is done.
+    pub fn completions_per_job(&self) -> u64 {
+        let spec = &self.template.spec;
+        let completions = spec.completions.or(spec.parallelism).unwrap_or(1);
+        u64::try_from(completions).unwrap_or(0)
+    }
+
     /// Pods of the whole group; saturates, since 2^63 pods are refused as too many anyway.
     pub fn pods(&self) -> u64 {
         self.jobs().saturating_mul(self.pods_per_job())
     }
 
-    /// A link to a gang that is already in the pod template, and where.
-    pub fn existing_link(&self, at: &FieldPath) -> Option<(LinkKey, FieldPath)> {
+    /// A link to a gang that is already in the pod template, its value, and where.
+    pub fn existing_link(&self, at: &FieldPath) -> Option<ExistingLink> {
         let template = &self.template.spec.template;
         let meta = template.metadata.as_ref();
         let at = at.child("template").child("spec").child("template");
         link::ALL.into_iter().find_map(|link| {
-            let path = match link.place {
+            let (value, at) = match link.place {
                 LinkPlace::Label => {
-                    meta?.label(link.key)?;
-                    at.child("metadata").child("labels").key(link.key)
+                    let value = meta?.label(link.key)?.to_owned();
+                    (value, at.child("metadata").child("labels").key(link.key))
                 }
                 LinkPlace::Annotation => {
-                    meta?.annotation(link.key)?;
-                    at.child("metadata").child("annotations").key(link.key)
+                    let value = meta?.annotation(link.key)?.to_owned();
+                    let at = at.child("metadata").child("annotations");
+                    (value, at.key(link.key))
                 }
                 LinkPlace::Field => {
-                    match link {
+                    let field = match link {
                         link::SCHEDULING_GROUP => template.spec.scheduling_group?,
                         _ => template.spec.workload_ref?,
                     };
-                    at.child("spec").child(link.key)
+                    (field.get().to_owned(), at.child("spec").child(link.key))
                 }
             };
-            Some((link, path))
+            Some(ExistingLink { link, value, at })
         })
     }
 }
