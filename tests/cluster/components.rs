@@ -1,0 +1,256 @@
+//! The components of a real control plane, built from source and kept outside the checkout.
+//!
+//! Each group is a small Go module under `modules/` that pins versions; the Go toolchain fetches
+//! and builds it by module path. The result lies in a directory named after a hash of the
+//! module's files, so that a fresh clone on the same machine builds nothing.
+
+use std::collections::BTreeMap;
+use std::env;
+use std::fs::{self, File, TryLockError};
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use anyhow::{Context, Result, anyhow, bail};
+use sha2::{Digest, Sha256};
+
+use crate::manifests;
+use crate::process::Group;
+use crate::progress::Progress;
+
+/// Part of every key: raise it when the way of building changes but no module file does.
+const RECIPE: &str = "1";
+
+const MODULE_FILES: [&str; 3] = ["go.mod", "go.sum", "tools.go"];
+
+const NO_GO: &str = "\
+`go` was not found, and components are missing that these tests build from source.
+Install Go 1.26 or newer (your system's package manager has it, or see the Go project's
+download page), make sure that `go version` works, and run the same command again.";
+
+struct Module {
+    name: &'static str,
+    /// Program name and main package.
+    programs: &'static [(&'static str, &'static str)],
+    /// The Kubernetes module whose version the programs report, as its release build does.
+    reports: Option<&'static str>,
+    /// Name, Go module and the kustomization in it, rendered to `<name>.json`.
+    manifests: &'static [(&'static str, &'static str, &'static str)],
+}
+
+const MODULES: [Module; 2] = [
+    Module {
+        name: "kubernetes-1.37",
+        programs: &[
+            ("kubectl", "k8s.io/kubernetes/cmd/kubectl"),
+            ("kube-apiserver", "k8s.io/kubernetes/cmd/kube-apiserver"),
+            ("kube-scheduler", "k8s.io/kubernetes/cmd/kube-scheduler"),
+            (
+                "kube-controller-manager",
+                "k8s.io/kubernetes/cmd/kube-controller-manager",
+            ),
+        ],
+        reports: Some("k8s.io/kubernetes"),
+        manifests: &[],
+    },
+    Module {
+        name: "operators",
+        programs: &[
+            ("etcd", "go.etcd.io/etcd/server/v3"),
+            ("jobset", "sigs.k8s.io/jobset"),
+            ("lws", "sigs.k8s.io/lws/cmd"),
+            ("kwok", "sigs.k8s.io/kwok/cmd/kwok"),
+        ],
+        reports: None,
+        manifests: &[
+            ("jobset", "sigs.k8s.io/jobset", "config/default"),
+            ("lws", "sigs.k8s.io/lws", "config/default"),
+        ],
+    },
+];
+
+/// Where the built programs and rendered manifests are.
+#[derive(Default)]
+pub struct Components {
+    files: BTreeMap<String, PathBuf>,
+}
+
+impl Components {
+    /// Builds what the cache lacks.
+    pub fn build(group: &Group) -> Result<Components> {
+        let cache = cache_dir()?;
+        fs::create_dir_all(&cache).with_context(|| format!("cannot make {}", cache.display()))?;
+        let mut components = Components::default();
+        for module in &MODULES {
+            let dir = module
+                .build(&cache, &components, group)
+                .with_context(|| format!("cannot build the group {}", module.name))?;
+            for (program, _) in module.programs {
+                let path = dir.join(program);
+                components.files.insert((*program).to_owned(), path);
+            }
+            for (name, ..) in module.manifests {
+                let file = format!("{name}.json");
+                let path = dir.join(&file);
+                components.files.insert(file, path);
+            }
+        }
+        Ok(components)
+    }
+
+    pub fn path(&self, name: &str) -> Result<&Path> {
+        let path = self.files.get(name);
+        path.map(PathBuf::as_path)
+            .ok_or_else(|| anyhow!("no group builds {name}"))
+    }
+
+    pub fn program(&self, name: &str) -> Result<Command> {
+        Ok(Command::new(self.path(name)?))
+    }
+}
+
+impl Module {
+    fn source(&self) -> PathBuf {
+        Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("tests/cluster/modules")
+            .join(self.name)
+    }
+
+    fn key(&self) -> Result<String> {
+        let mut hash = Sha256::new_with_prefix(RECIPE);
+        for file in MODULE_FILES {
+            let path = self.source().join(file);
+            let text =
+                fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
+            hash.update(file);
+            hash.update(text.len().to_le_bytes());
+            hash.update(text);
+        }
+        Ok(hash
+            .finalize()
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect())
+    }
+
+    fn build(&self, cache: &Path, earlier: &Components, group: &Group) -> Result<PathBuf> {
+        let done = cache.join(format!("{}-{}", self.name, self.key()?));
+        if done.exists() {
+            return Ok(done);
+        }
+        let _lock = lock(&cache.join(format!("{}.lock", self.name)), self.name)?;
+        if done.exists() {
+            return Ok(done);
+        }
+        let version = match go(&["version"], &self.source()) {
+            Ok(output) => String::from_utf8_lossy(&output.stdout).trim().to_owned(),
+            Err(error) if error.kind() == ErrorKind::NotFound => bail!(NO_GO),
+            Err(error) => return Err(error).context("cannot run `go`"),
+        };
+        println!("building the group {} with {version}", self.name);
+        // Renamed when complete: a build that was cut off leaves nothing that looks finished.
+        let fresh = tempfile::Builder::new()
+            .prefix(".building-")
+            .tempdir_in(cache)?;
+        for (program, package) in self.programs {
+            self.compile(program, package, fresh.path(), group)?;
+        }
+        for (name, module, kustomization) in self.manifests {
+            let args = ["list", "-mod=readonly", "-m", "-f", "{{.Dir}}", module];
+            let output = go(&args, &self.source())?;
+            let dir = PathBuf::from(String::from_utf8_lossy(&output.stdout).trim());
+            let objects = manifests::render(earlier, &dir.join(kustomization))
+                .with_context(|| format!("cannot render {module}/{kustomization}"))?;
+            let json = serde_json::to_vec(&objects)?;
+            fs::write(fresh.path().join(format!("{name}.json")), json)?;
+        }
+        fs::rename(fresh.keep(), &done)?;
+        println!("built {}", done.display());
+        Ok(done)
+    }
+
+    fn compile(&self, program: &str, package: &str, to: &Path, group: &Group) -> Result<()> {
+        let mut command = Command::new("go");
+        command
+            .args(["build", "-mod=readonly", "-buildvcs=false", "-ldflags"])
+            .arg(self.linker_flags()?)
+            .arg("-o")
+            .arg(to.join(program))
+            .arg(package)
+            .current_dir(self.source())
+            // As the release builds: no C compiler needed.
+            .env("CGO_ENABLED", "0")
+            .env("GOWORK", "off");
+        let progress = Progress::start(program);
+        let compiler = group.spawn(&format!("build-{program}"), command, Vec::new())?;
+        let status = progress.until(|| compiler.exited());
+        if !status.success() {
+            bail!(
+                "`go build {package}` failed ({status})\n{}",
+                compiler.last_words()
+            );
+        }
+        Ok(())
+    }
+
+    /// Without the version, `/version` would say v0.0.0, and clients decide by it.
+    fn linker_flags(&self) -> Result<String> {
+        let mut flags = "-s -w".to_owned();
+        if let Some(module) = self.reports {
+            let text = fs::read_to_string(self.source().join("go.mod"))?;
+            let version = text
+                .split_once(&format!("{module} v"))
+                .and_then(|(_, rest)| rest.split_whitespace().next())
+                .with_context(|| format!("go.mod requires no {module}"))?;
+            let mut numbers = version.split('.');
+            let (major, minor) = (numbers.next().unwrap_or(""), numbers.next().unwrap_or(""));
+            let at = "k8s.io/component-base/version";
+            flags += &format!(
+                " -X {at}.gitVersion=v{version} -X {at}.gitMajor={major} -X {at}.gitMinor={minor}"
+            );
+        }
+        Ok(flags)
+    }
+}
+
+fn go(args: &[&str], dir: &Path) -> std::io::Result<Output> {
+    let output = Command::new("go")
+        .args(args)
+        .current_dir(dir)
+        .env("GOWORK", "off")
+        .output()?;
+    if output.status.success() {
+        return Ok(output);
+    }
+    let said = String::from_utf8_lossy(&output.stderr);
+    Err(std::io::Error::other(format!(
+        "`go {}`: {said}",
+        args.join(" ")
+    )))
+}
+
+/// Two runs must not build the same group at once; the lock ends with the returned file.
+fn lock(path: &Path, name: &str) -> Result<File> {
+    let file = File::create(path).with_context(|| format!("cannot make {}", path.display()))?;
+    match file.try_lock() {
+        Ok(()) => return Ok(file),
+        Err(TryLockError::WouldBlock) => {}
+        Err(TryLockError::Error(error)) => return Err(error.into()),
+    }
+    println!("another run builds the group {name}: waiting for it");
+    file.lock()?;
+    Ok(file)
+}
+
+pub fn cache_dir() -> Result<PathBuf> {
+    let set = |name: &str| env::var_os(name).filter(|value| !value.is_empty());
+    if let Some(dir) = set("MUSTER_E2E_CACHE") {
+        return Ok(PathBuf::from(dir));
+    }
+    let user = match (set("XDG_CACHE_HOME"), set("HOME")) {
+        (Some(dir), _) => PathBuf::from(dir),
+        (None, Some(home)) => PathBuf::from(home).join(".cache"),
+        (None, None) => bail!("set MUSTER_E2E_CACHE: neither XDG_CACHE_HOME nor HOME is set"),
+    };
+    Ok(user.join("muster-e2e"))
+}

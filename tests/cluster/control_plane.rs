@@ -1,0 +1,287 @@
+//! etcd, kube-apiserver, kube-controller-manager, kube-scheduler and KWOK on loopback, with
+//! TLS, RBAC, service accounts and admission at their production defaults.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
+use k8s_openapi::api::core::v1::ServiceAccount;
+use kube::api::{Api, PostParams};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Client, Config};
+use serde_json::json;
+
+use crate::components::Components;
+use crate::health::{Probe, ready};
+use crate::kubeconfig::{self, Credential};
+use crate::pki::Authority;
+use crate::ports::Port;
+use crate::process::{Group, Process};
+
+/// Needed on the apiserver, the scheduler and the controller-manager alike: native gangs (1.37).
+const GATES: &str = "--feature-gates=GenericWorkload=true";
+
+/// What Jobs, StatefulSets, Deployments, JobSets, LeaderWorkerSets and PodGroups need. Without
+/// `podgroup-protection-controller` PodGroups and their namespaces would stay Terminating;
+/// without the node controllers nothing but KWOK speaks for nodes.
+const CONTROLLERS: &[&str] = &[
+    "job-controller",
+    "statefulset-controller",
+    "deployment-controller",
+    "replicaset-controller",
+    "garbage-collector-controller",
+    "namespace-controller",
+    "serviceaccount-controller",
+    "podgroup-protection-controller",
+    "pod-garbage-collector-controller",
+    "ttl-after-finished-controller",
+    "clusterrole-aggregation-controller",
+];
+
+/// The stages in it say how pods run.
+const KWOK: &str = include_str!("kwok.yaml");
+
+/// An apiserver that answers, and what is needed to start more around it.
+pub struct ControlPlane {
+    components: Arc<Components>,
+    group: Arc<Group>,
+    dir: PathBuf,
+    name: String,
+    pub authority: Authority,
+    pub server: String,
+    /// For kubectl; a member of `system:masters`.
+    pub kubeconfig: PathBuf,
+    pub client: Client,
+    pub etcd: Process,
+    pub apiserver: Process,
+}
+
+impl ControlPlane {
+    /// Starts etcd and the apiserver. The rest comes after the CRDs are installed: the garbage
+    /// collector would learn of later ones only after half a minute.
+    pub async fn start(
+        components: Arc<Components>,
+        group: Arc<Group>,
+        name: &str,
+    ) -> Result<ControlPlane> {
+        let dir = group.data.join(name);
+        let authority = Authority::new(&dir)?;
+        let (etcd, storage) = start_etcd(&components, &group, &dir, name).await?;
+
+        let port = Port::reserve()?;
+        let server = format!("https://127.0.0.1:{}", port.number);
+        let admin = authority.client("admin", Some("system:masters"))?;
+        let admin = Credential::Certificate(admin);
+        let kubeconfig =
+            kubeconfig::write(&dir, "admin", &server, &authority.certificate(), &admin)?;
+        let client = client(&kubeconfig).await?;
+        let apiserver = start_apiserver(&components, &group, name, &authority, &storage, port)?;
+        let probe = Probe::with(client.clone(), "/readyz");
+        ready(&apiserver, || probe.check()).await?;
+        Ok(ControlPlane {
+            components,
+            group,
+            dir,
+            name: name.to_owned(),
+            authority,
+            server,
+            kubeconfig,
+            client,
+            etcd,
+            apiserver,
+        })
+    }
+
+    /// Uses its own identity and those of its controllers, so that admission sees the users that
+    /// it sees in production, such as `system:serviceaccount:kube-system:job-controller`.
+    pub async fn start_controller_manager(&self) -> Result<Process> {
+        let port = Port::reserve()?;
+        let url = format!("https://127.0.0.1:{}", port.number);
+        let kubeconfig = self.user_kubeconfig("system:kube-controller-manager")?;
+        let mut command = self.components.program("kube-controller-manager")?;
+        command
+            .arg(flag("kubeconfig", kubeconfig.display()))
+            .arg(flag("secure-port", port.number))
+            .arg(flag("controllers", CONTROLLERS.join(",")))
+            .arg(flag("root-ca-file", self.authority.certificate().display()))
+            .arg(flag(
+                "service-account-private-key-file",
+                self.authority.token_key().display(),
+            ))
+            .args(["--bind-address=127.0.0.1", "--leader-elect=false"])
+            .args(["--kube-api-qps=1000", "--kube-api-burst=1000"])
+            .args(["--use-service-account-credentials=true", GATES]);
+        let process = self.spawn("kube-controller-manager", command, vec![port])?;
+        let probe = Probe::new(&url, "/healthz")?;
+        ready(&process, || probe.check()).await?;
+        Ok(process)
+    }
+
+    pub async fn start_scheduler(&self) -> Result<Process> {
+        let port = Port::reserve()?;
+        let url = format!("https://127.0.0.1:{}", port.number);
+        let config = json!({
+            "apiVersion": "kubescheduler.config.k8s.io/v1",
+            "kind": "KubeSchedulerConfiguration",
+            "clientConnection": {
+                "kubeconfig": self.user_kubeconfig("system:kube-scheduler")?,
+                "qps": 1000,
+                "burst": 1000,
+            },
+            "leaderElection": {"leaderElect": false},
+            // A blocked gang is tried again after a back-off; the default grows to 10 s.
+            "podInitialBackoffSeconds": 1,
+            "podMaxBackoffSeconds": 1,
+        });
+        let path = self.dir.join("scheduler.json");
+        fs::write(&path, serde_json::to_vec(&config)?)?;
+        let mut command = self.components.program("kube-scheduler")?;
+        command
+            .arg(flag("config", path.display()))
+            .arg(flag("secure-port", port.number))
+            .args(["--bind-address=127.0.0.1", GATES]);
+        let process = self.spawn("kube-scheduler", command, vec![port])?;
+        let probe = Probe::new(&url, "/readyz")?;
+        ready(&process, || probe.check()).await?;
+        Ok(process)
+    }
+
+    pub async fn start_kwok(&self) -> Result<Process> {
+        let port = Port::reserve()?;
+        let url = format!("http://127.0.0.1:{}", port.number);
+        let config = self.dir.join("kwok.yaml");
+        fs::write(&config, KWOK)?;
+        let mut command = self.components.program("kwok")?;
+        command
+            .arg(flag("kubeconfig", self.kubeconfig.display()))
+            .arg(flag("config", config.display()))
+            .arg(flag("server-address", format!("127.0.0.1:{}", port.number)));
+        let process = self.spawn("kwok", command, vec![port])?;
+        let probe = Probe::new(&url, "/healthz")?;
+        ready(&process, || probe.check()).await?;
+        Ok(process)
+    }
+
+    /// A kubeconfig with a token of that service account, as a pod of it would have.
+    pub async fn service_account_kubeconfig(&self, namespace: &str, name: &str) -> Result<PathBuf> {
+        let accounts: Api<ServiceAccount> = Api::namespaced(self.client.clone(), namespace);
+        let request = TokenRequest {
+            spec: Some(TokenRequestSpec {
+                expiration_seconds: Some(24 * 3600),
+                ..TokenRequestSpec::default()
+            }),
+            ..TokenRequest::default()
+        };
+        let answer = accounts
+            .create_token_request(name, &PostParams::default(), &request)
+            .await
+            .with_context(|| format!("no token for {namespace}/{name}"))?;
+        let token = answer.status.and_then(|status| status.token);
+        let token = token.context("a token request without an answer")?;
+        self.kubeconfig_for(name, &Credential::Token(token))
+    }
+
+    /// A place for files that a component reads.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    pub fn components(&self) -> &Components {
+        &self.components
+    }
+
+    /// Starts one more process beside this control plane; it ends with it.
+    pub fn spawn(&self, name: &str, command: Command, ports: Vec<Port>) -> Result<Process> {
+        let name = format!("{}/{name}", self.name);
+        self.group.spawn(&name, command, ports)
+    }
+
+    fn user_kubeconfig(&self, user: &str) -> Result<PathBuf> {
+        let pair = self.authority.client(user, None)?;
+        self.kubeconfig_for(&user.replace(':', "-"), &Credential::Certificate(pair))
+    }
+
+    fn kubeconfig_for(&self, name: &str, credential: &Credential) -> Result<PathBuf> {
+        let authority = self.authority.certificate();
+        kubeconfig::write(&self.dir, name, &self.server, &authority, credential)
+    }
+}
+
+async fn start_etcd(
+    components: &Components,
+    group: &Group,
+    dir: &Path,
+    name: &str,
+) -> Result<(Process, String)> {
+    let (clients, peers) = (Port::reserve()?, Port::reserve()?);
+    let client = format!("http://127.0.0.1:{}", clients.number);
+    let peer = format!("http://127.0.0.1:{}", peers.number);
+    let mut command = components.program("etcd")?;
+    command
+        .arg("--name=default")
+        .arg(flag("data-dir", dir.join("etcd").display()))
+        .arg(flag("listen-client-urls", &client))
+        .arg(flag("advertise-client-urls", &client))
+        .arg(flag("listen-peer-urls", &peer))
+        .arg(flag("initial-advertise-peer-urls", &peer))
+        .arg(flag("initial-cluster", format!("default={peer}")))
+        // The data is thrown away, so nothing needs to reach the disk.
+        .args(["--unsafe-no-fsync", "--log-level=warn"])
+        .args(["--heartbeat-interval=10", "--election-timeout=100"]);
+    let process = group.spawn(&format!("{name}/etcd"), command, vec![clients, peers])?;
+    let probe = Probe::new(&client, "/health")?;
+    ready(&process, || probe.check()).await?;
+    Ok((process, client))
+}
+
+fn start_apiserver(
+    components: &Components,
+    group: &Group,
+    name: &str,
+    authority: &Authority,
+    storage: &str,
+    port: Port,
+) -> Result<Process> {
+    let hosts = ["127.0.0.1", "localhost", "kubernetes.default.svc"];
+    let serving = authority.server("kube-apiserver", &hosts)?;
+    let token_key = authority.token_key();
+    let mut command = components.program("kube-apiserver")?;
+    command
+        .arg(flag("etcd-servers", storage))
+        .args(["--bind-address=127.0.0.1", "--advertise-address=127.0.0.1"])
+        .arg(flag("secure-port", port.number))
+        // A loopback address could never be a valid endpoint of the `kubernetes` Service.
+        .arg("--endpoint-reconciler-type=none")
+        .arg(flag("tls-cert-file", serving.certificate.display()))
+        .arg(flag("tls-private-key-file", serving.key.display()))
+        .arg(flag("client-ca-file", authority.certificate().display()))
+        .arg("--service-account-issuer=https://kubernetes.default.svc")
+        .arg(flag("service-account-key-file", token_key.display()))
+        .arg(flag(
+            "service-account-signing-key-file",
+            token_key.display(),
+        ))
+        .arg("--service-cluster-ip-range=10.0.0.0/16")
+        .arg("--authorization-mode=RBAC")
+        // Its taint on new nodes is only taken off by a controller that does not run here.
+        .arg("--disable-admission-plugins=TaintNodesByCondition")
+        // They send the pods of a namespace to the nodes of its test; see `sandbox.rs`.
+        .arg("--enable-admission-plugins=PodNodeSelector,PodTolerationRestriction")
+        .arg("--profiling=false")
+        .arg("--runtime-config=scheduling.k8s.io/v1beta1=true,scheduling.k8s.io/v1alpha3=true")
+        .arg(GATES);
+    group.spawn(&format!("{name}/kube-apiserver"), command, vec![port])
+}
+
+async fn client(kubeconfig: &Path) -> Result<Client> {
+    let file = Kubeconfig::read_from(kubeconfig)?;
+    let config = Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await?;
+    Ok(Client::try_from(config)?)
+}
+
+pub fn flag(name: &str, value: impl std::fmt::Display) -> String {
+    format!("--{name}={value}")
+}

@@ -1,0 +1,83 @@
+//! Waiting, always with a deadline, and with the reason when it passes.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, anyhow, bail};
+use hyper::Request;
+use kube::{Client, Config};
+
+use crate::process::Process;
+
+/// Starting takes seconds; the rest is for a machine that compiles beside.
+const START: Duration = Duration::from_secs(90);
+
+/// Repeats `check` until it succeeds. Its error is what is still missing, and is shown when
+/// `within` is over, so `check` may simply assert what should hold in the end.
+pub async fn wait_for<T>(
+    what: &str,
+    within: Duration,
+    mut check: impl AsyncFnMut() -> Result<T>,
+) -> Result<T> {
+    let start = Instant::now();
+    loop {
+        match check().await {
+            Ok(answer) => return Ok(answer),
+            Err(missing) if start.elapsed() > within => {
+                return Err(missing.context(format!("waited {within:?} in vain for {what}")));
+            }
+            Err(_) => tokio::time::sleep(Duration::from_millis(30)).await,
+        }
+    }
+}
+
+/// Waits until `check` succeeds; at once an error with its last words when the process ends.
+pub async fn ready(process: &Process, mut check: impl AsyncFnMut() -> Result<()>) -> Result<()> {
+    let what = format!("{} to be ready", process.name);
+    let mut ended = None;
+    let outcome = wait_for(&what, START, async || {
+        ended = process.exited();
+        if ended.is_some() {
+            return Ok(());
+        }
+        check().await
+    })
+    .await;
+    match ended {
+        Some(status) => Err(anyhow!("{} ended while starting ({status})", process.name)),
+        None => outcome,
+    }
+    .with_context(|| process.last_words())
+}
+
+/// Answers when `path` gives 200. Components serve health on certificates of their own making.
+pub struct Probe {
+    client: Client,
+    path: String,
+}
+
+impl Probe {
+    pub fn new(base: &str, path: &str) -> Result<Probe> {
+        let mut config = Config::new(base.parse()?);
+        config.accept_invalid_certs = true;
+        Ok(Probe::with(Client::try_from(config)?, path))
+    }
+
+    pub fn with(client: Client, path: &str) -> Probe {
+        Probe {
+            client,
+            path: path.to_owned(),
+        }
+    }
+
+    pub async fn check(&self) -> Result<()> {
+        let request = Request::get(&self.path).body(Vec::new())?;
+        // A port may accept and stay silent while its owner starts.
+        let answer = self.client.request_text(request);
+        match tokio::time::timeout(Duration::from_secs(5), answer).await {
+            Ok(answer) => answer
+                .map(|_| ())
+                .map_err(|error| anyhow!("{}: {error}", self.path)),
+            Err(_) => bail!("{} does not answer", self.path),
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! End-to-end tests on a real Kubernetes control plane, on loopback, with nothing mocked.
+//!
+//! ```sh
+//! cargo test --features e2e --test e2e                # everything
+//! cargo test --features e2e --test e2e -- FILTER      # the tests whose name contains FILTER
+//! cargo test --features e2e --test e2e -- --list
+//! cargo test --features e2e --test e2e -- build       # only build the components
+//! ```
+//!
+//! The components are built with Go once per machine ([`components`]), start in seconds
+//! ([`cluster`]) and end with the run ([`process`]). Each test gets a [`sandbox`].
+
+mod cluster;
+mod components;
+mod control_plane;
+mod health;
+mod kubeconfig;
+mod manifests;
+mod objects;
+mod operators;
+mod pki;
+mod ports;
+mod process;
+mod progress;
+mod runner;
+mod sandbox;
+mod tests;
+
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context, Result, bail};
+use clap::{Parser, Subcommand};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::task::LocalSet;
+
+use crate::cluster::Cluster;
+use crate::components::Components;
+use crate::process::Group;
+
+#[derive(Parser)]
+#[command(about = "End-to-end tests on a real Kubernetes control plane")]
+struct Args {
+    /// Run only the tests whose name contains this
+    filter: Option<String>,
+    /// Print the names of the tests and exit
+    #[arg(long)]
+    list: bool,
+    /// How many tests run at a time
+    #[arg(long, default_value_t = 4)]
+    jobs: usize,
+    #[command(subcommand)]
+    action: Option<Action>,
+}
+
+#[derive(Subcommand)]
+enum Action {
+    /// Only build the components
+    Build,
+}
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    let outcome = tokio::runtime::Runtime::new()
+        .context("cannot start the runtime")
+        .and_then(|runtime| runtime.block_on(run(args)));
+    match outcome {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Whether everything passed.
+async fn run(args: Args) -> Result<bool> {
+    let tests = runner::select(tests::all(), args.filter.as_deref());
+    if args.list {
+        for test in &tests {
+            println!("{}", test.name);
+        }
+        return Ok(true);
+    }
+    // A filter that selects nothing is a typing error, not a success.
+    if tests.is_empty() {
+        bail!(
+            "no test has {:?} in its name",
+            args.filter.unwrap_or_default()
+        );
+    }
+
+    let since = SystemTime::now().duration_since(UNIX_EPOCH)?;
+    let run = format!("{}-{}", since.as_secs(), std::process::id());
+    let data = std::env::temp_dir().join(format!("muster-e2e-{run}"));
+    let logs = Path::new(env!("CARGO_TARGET_TMPDIR")).join("e2e").join(run);
+    let group = Arc::new(Group::new(&data, &logs)?);
+    end_on_signals(Arc::clone(&group))?;
+
+    let passed = work(args, tests, &group).await;
+    group.end();
+    match passed {
+        Ok(true) => group.forget_logs(),
+        _ => println!("logs: {}", logs.display()),
+    }
+    passed
+}
+
+async fn work(args: Args, tests: Vec<runner::Test>, group: &Arc<Group>) -> Result<bool> {
+    let builder = Arc::clone(group);
+    let components = tokio::task::spawn_blocking(move || Components::build(&builder)).await??;
+    if let Some(Action::Build) = args.action {
+        println!("components are in {}", components::cache_dir()?.display());
+        return Ok(true);
+    }
+    let cluster = Cluster::start(Arc::new(components), Arc::clone(group), "main").await?;
+    let cluster = Arc::new(cluster);
+    let tests = runner::run(tests, args.jobs, &cluster, &group.logs);
+    Ok(LocalSet::new().run_until(tests).await)
+}
+
+/// The guard would end the components anyway; this also waits for it and says where the logs are.
+fn end_on_signals(group: Arc<Group>) -> Result<()> {
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut terminate = signal(SignalKind::terminate())?;
+    tokio::spawn(async move {
+        tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+        }
+        group.end();
+        eprintln!("interrupted; logs: {}", group.logs.display());
+        std::process::exit(130);
+    });
+    Ok(())
+}

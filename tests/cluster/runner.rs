@@ -1,0 +1,125 @@
+//! Runs tests side by side, each in a sandbox of its own, and says how each went.
+
+use std::fs;
+use std::future::Future;
+use std::path::Path;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, anyhow, bail};
+use tokio::sync::Semaphore;
+use tokio::task::{JoinError, JoinSet};
+
+use crate::cluster::Cluster;
+use crate::sandbox::Sandbox;
+
+/// No test may hang the run.
+const LIMIT: Duration = Duration::from_secs(180);
+
+type Outcome = Pin<Box<dyn Future<Output = Result<()>>>>;
+
+pub struct Test {
+    pub name: String,
+    run: Box<dyn Fn(Sandbox) -> Outcome>,
+}
+
+/// A test is an async function; its path below `tests` is its name.
+pub fn test<F, R>(function: F) -> Test
+where
+    F: Fn(Sandbox) -> R + 'static,
+    R: Future<Output = Result<()>> + 'static,
+{
+    let path = std::any::type_name::<F>();
+    let name = path.split_once("tests::").map_or(path, |(_, name)| name);
+    Test {
+        name: name.to_owned(),
+        run: Box::new(move |sandbox| Box::pin(function(sandbox))),
+    }
+}
+
+pub fn select(tests: Vec<Test>, filter: Option<&str>) -> Vec<Test> {
+    let filter = filter.unwrap_or_default();
+    let chosen = tests.into_iter().filter(|test| test.name.contains(filter));
+    chosen.collect()
+}
+
+/// Whether all passed. Runs on one thread, inside a `LocalSet`: a test only waits for answers,
+/// and so its futures need not be `Send`, which async closures cannot promise yet.
+pub async fn run(tests: Vec<Test>, jobs: usize, cluster: &Arc<Cluster>, logs: &Path) -> bool {
+    let slots = Arc::new(Semaphore::new(jobs.max(1)));
+    let mut running = JoinSet::new();
+    for (number, test) in tests.into_iter().enumerate() {
+        let (slots, cluster) = (Arc::clone(&slots), Arc::clone(cluster));
+        let logs = logs.to_owned();
+        running.spawn_local(async move {
+            let _slot = slots.acquire_owned().await;
+            report(&test, number, cluster, &logs).await
+        });
+    }
+    let (mut passed, mut failed) = (0, 0);
+    while let Some(outcome) = running.join_next().await {
+        match outcome {
+            Ok(true) => passed += 1,
+            _ => failed += 1,
+        }
+    }
+    let casualties = cluster.casualties();
+    for casualty in &casualties {
+        println!("{casualty}");
+    }
+    println!("components use {} MiB", cluster.memory());
+    println!("{passed} passed, {failed} failed");
+    failed == 0 && casualties.is_empty()
+}
+
+/// Runs one test and prints its line.
+async fn report(test: &Test, number: usize, cluster: Arc<Cluster>, logs: &Path) -> bool {
+    let start = Instant::now();
+    let outcome = attempt(test, number, cluster, logs).await;
+    let seconds = start.elapsed().as_secs_f64();
+    match outcome {
+        Ok(()) => println!("ok     {} ({seconds:.1} s)", test.name),
+        Err(ref error) => println!("FAILED {} ({seconds:.1} s)\n  {error:#}", test.name),
+    }
+    outcome.is_ok()
+}
+
+async fn attempt(test: &Test, number: usize, cluster: Arc<Cluster>, logs: &Path) -> Result<()> {
+    let sandbox = Sandbox::new(cluster, &namespace(&test.name, number)).await?;
+    // A task of its own, so that a failed assertion fails this test only.
+    let task = tokio::task::spawn_local((test.run)(sandbox.clone()));
+    let abort = task.abort_handle();
+    let outcome = match tokio::time::timeout(LIMIT, task).await {
+        Ok(Ok(outcome)) => outcome,
+        Ok(Err(panic)) => Err(anyhow!("panicked: {}", message(panic))),
+        Err(_) => {
+            abort.abort();
+            Err(anyhow!("still running after {LIMIT:?}"))
+        }
+    };
+    if let Err(error) = &outcome {
+        let path = logs.join(format!("{}.txt", sandbox.namespace));
+        let state = sandbox.describe().await;
+        fs::write(&path, format!("{}\n{error:#}\n\n{state}", test.name))?;
+        bail!("{error:#}\n  its namespace: {}", path.display());
+    }
+    sandbox.clear().await?;
+    outcome
+}
+
+fn message(panic: JoinError) -> String {
+    let Ok(payload) = panic.try_into_panic() else {
+        return "cancelled".to_owned();
+    };
+    let text = payload.downcast_ref::<String>().map(String::as_str);
+    let text = text.or_else(|| payload.downcast_ref::<&str>().copied());
+    text.unwrap_or("no message").to_owned()
+}
+
+/// A namespace name that tells its test: node names and label values are made of it, hence short.
+fn namespace(test: &str, number: usize) -> String {
+    let name = test.replace("::", "-").replace('_', "-");
+    let short: String = name.chars().take(45).collect();
+    format!("{}-{number}", short.trim_end_matches('-'))
+}
