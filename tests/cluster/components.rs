@@ -149,11 +149,13 @@ impl Module {
         };
         println!("building the group {} with {version}", self.name);
         // Renamed when complete: a build that was cut off leaves nothing that looks finished.
-        let fresh = tempfile::Builder::new()
-            .prefix(".building-")
-            .tempdir_in(cache)?;
+        let fresh = cache.join(format!(".building-{}", self.name));
+        if fresh.exists() {
+            fs::remove_dir_all(&fresh)?;
+        }
+        fs::create_dir(&fresh)?;
         for (program, package) in self.programs {
-            self.compile(program, package, fresh.path(), group)?;
+            self.compile(program, package, &fresh, group)?;
         }
         for (name, module, kustomization) in self.manifests {
             let args = ["list", "-mod=readonly", "-m", "-f", "{{.Dir}}", module];
@@ -162,9 +164,9 @@ impl Module {
             let objects = manifests::render(earlier, &dir.join(kustomization))
                 .with_context(|| format!("cannot render {module}/{kustomization}"))?;
             let json = serde_json::to_vec(&objects)?;
-            fs::write(fresh.path().join(format!("{name}.json")), json)?;
+            fs::write(fresh.join(format!("{name}.json")), json)?;
         }
-        fs::rename(fresh.keep(), &done)?;
+        fs::rename(&fresh, &done)?;
         println!("built {}", done.display());
         Ok(done)
     }

@@ -26,6 +26,7 @@ mod runner;
 mod sandbox;
 mod tests;
 
+use std::fs;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -39,6 +40,7 @@ use tokio::task::LocalSet;
 use crate::cluster::Cluster;
 use crate::components::Components;
 use crate::process::Group;
+use crate::runner::{Summary, Test};
 
 #[derive(Parser)]
 #[command(about = "End-to-end tests on a real Kubernetes control plane")]
@@ -67,8 +69,11 @@ fn main() -> ExitCode {
         .context("cannot start the runtime")
         .and_then(|runtime| runtime.block_on(run(args)));
     match outcome {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
+        Ok(None) => ExitCode::SUCCESS,
+        Ok(Some(summary)) => {
+            println!("{summary}");
+            ExitCode::from(u8::from(!summary.good()))
+        }
         Err(error) => {
             eprintln!("error: {error:#}");
             ExitCode::FAILURE
@@ -76,14 +81,14 @@ fn main() -> ExitCode {
     }
 }
 
-/// Whether everything passed.
-async fn run(args: Args) -> Result<bool> {
+/// How the tests went, if any were to run.
+async fn run(args: Args) -> Result<Option<Summary>> {
     let tests = runner::select(tests::all(), args.filter.as_deref());
     if args.list {
         for test in &tests {
             println!("{}", test.name);
         }
-        return Ok(true);
+        return Ok(None);
     }
     // A filter that selects nothing is a typing error, not a success.
     if tests.is_empty() {
@@ -95,31 +100,50 @@ async fn run(args: Args) -> Result<bool> {
 
     let since = SystemTime::now().duration_since(UNIX_EPOCH)?;
     let run = format!("{}-{}", since.as_secs(), std::process::id());
-    let data = std::env::temp_dir().join(format!("muster-e2e-{run}"));
-    let logs = Path::new(env!("CARGO_TARGET_TMPDIR")).join("e2e").join(run);
+    // Only for its owner: the administrator's key lies in it. Removed by the group.
+    let data = tempfile::Builder::new()
+        .prefix("muster-e2e-")
+        .tempdir()?
+        .keep();
+    let logs = Path::new(env!("CARGO_TARGET_TMPDIR")).join("e2e");
+    remove_old(&logs);
+    let logs = logs.join(run);
     let group = Arc::new(Group::new(&data, &logs)?);
     end_on_signals(Arc::clone(&group))?;
 
-    let passed = work(args, tests, &group).await;
+    let outcome = work(args, tests, &group).await;
     group.end();
-    match passed {
-        Ok(true) => group.forget_logs(),
-        _ => println!("logs: {}", logs.display()),
+    // Removing an empty directory succeeds: a run that failed before anything was started.
+    let good = matches!(&outcome, Ok(None)) || matches!(&outcome, Ok(Some(s)) if s.good());
+    if good {
+        group.forget_logs();
+    } else if fs::remove_dir(&logs).is_err() {
+        println!("logs: {}", logs.display());
     }
-    passed
+    outcome
 }
 
-async fn work(args: Args, tests: Vec<runner::Test>, group: &Arc<Group>) -> Result<bool> {
+/// Keeps the logs of the last few failed runs; their names begin with the time.
+fn remove_old(logs: &Path) {
+    let entries = fs::read_dir(logs).into_iter().flatten().flatten();
+    let mut runs: Vec<_> = entries.map(|entry| entry.path()).collect();
+    runs.sort();
+    for old in runs.iter().rev().skip(9) {
+        let _ = fs::remove_dir_all(old);
+    }
+}
+
+async fn work(args: Args, tests: Vec<Test>, group: &Arc<Group>) -> Result<Option<Summary>> {
     let builder = Arc::clone(group);
     let components = tokio::task::spawn_blocking(move || Components::build(&builder)).await??;
     if let Some(Action::Build) = args.action {
         println!("components are in {}", components::cache_dir()?.display());
-        return Ok(true);
+        return Ok(None);
     }
     let cluster = Cluster::start(Arc::new(components), Arc::clone(group), "main").await?;
     let cluster = Arc::new(cluster);
     let tests = runner::run(tests, args.jobs, &cluster, &group.logs);
-    Ok(LocalSet::new().run_until(tests).await)
+    Ok(Some(LocalSet::new().run_until(tests).await))
 }
 
 /// The guard would end the components anyway; this also waits for it and says where the logs are.

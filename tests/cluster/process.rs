@@ -38,7 +38,6 @@ pub struct Group {
 impl Group {
     /// `data` is removed at the end, `logs` only by [`Group::forget_logs`].
     pub fn new(data: &Path, logs: &Path) -> Result<Group> {
-        fs::create_dir_all(data).with_context(|| format!("cannot make {}", data.display()))?;
         fs::create_dir_all(logs).with_context(|| format!("cannot make {}", logs.display()))?;
         let guard = Command::new("sh")
             .args(["-c", GUARD, "guard"])

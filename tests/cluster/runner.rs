@@ -1,5 +1,6 @@
 //! Runs tests side by side, each in a sandbox of its own, and says how each went.
 
+use std::fmt;
 use std::fs;
 use std::future::Future;
 use std::path::Path;
@@ -44,9 +45,29 @@ pub fn select(tests: Vec<Test>, filter: Option<&str>) -> Vec<Test> {
     chosen.collect()
 }
 
-/// Whether all passed. Runs on one thread, inside a `LocalSet`: a test only waits for answers,
+/// How a run went.
+pub struct Summary {
+    passed: usize,
+    failed: usize,
+    casualties: usize,
+}
+
+impl Summary {
+    /// A component that ended by itself spoils a run even when no test noticed.
+    pub fn good(&self) -> bool {
+        self.failed == 0 && self.casualties == 0
+    }
+}
+
+impl fmt::Display for Summary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} passed, {} failed", self.passed, self.failed)
+    }
+}
+
+/// Runs on one thread, inside a `LocalSet`: a test only waits for answers,
 /// and so its futures need not be `Send`, which async closures cannot promise yet.
-pub async fn run(tests: Vec<Test>, jobs: usize, cluster: &Arc<Cluster>, logs: &Path) -> bool {
+pub async fn run(tests: Vec<Test>, jobs: usize, cluster: &Arc<Cluster>, logs: &Path) -> Summary {
     let slots = Arc::new(Semaphore::new(jobs.max(1)));
     let mut running = JoinSet::new();
     for (number, test) in tests.into_iter().enumerate() {
@@ -69,8 +90,11 @@ pub async fn run(tests: Vec<Test>, jobs: usize, cluster: &Arc<Cluster>, logs: &P
         println!("{casualty}");
     }
     println!("components use {} MiB", cluster.memory());
-    println!("{passed} passed, {failed} failed");
-    failed == 0 && casualties.is_empty()
+    Summary {
+        passed,
+        failed,
+        casualties: casualties.len(),
+    }
 }
 
 /// Runs one test and prints its line.

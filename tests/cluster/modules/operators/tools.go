@@ -1,6 +1,6 @@
 //go:build tools
 
-// Package tools pins the main packages that the harness builds.
+// Package tools names the main packages that the harness builds. After a change: go mod tidy.
 package tools
 
 import (
