@@ -248,6 +248,7 @@ fn start_apiserver(
     let hosts = ["127.0.0.1", "localhost", "kubernetes.default.svc"];
     let serving = authority.server("kube-apiserver", &hosts)?;
     let token_key = authority.token_key();
+    let token_public_key = authority.token_public_key();
     let mut command = components.program("kube-apiserver")?;
     command
         .arg(flag("etcd-servers", storage))
@@ -259,7 +260,7 @@ fn start_apiserver(
         .arg(flag("tls-private-key-file", serving.key.display()))
         .arg(flag("client-ca-file", authority.certificate().display()))
         .arg("--service-account-issuer=https://kubernetes.default.svc")
-        .arg(flag("service-account-key-file", token_key.display()))
+        .arg(flag("service-account-key-file", token_public_key.display()))
         .arg(flag(
             "service-account-signing-key-file",
             token_key.display(),

@@ -2,11 +2,14 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Result, anyhow, bail};
 use hyper::Request;
 use kube::{Client, Config};
 
 use crate::process::Process;
+
+/// For what takes a second or two on an idle machine. What succeeds does not wait.
+pub const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Starting takes seconds; the rest is for a machine that compiles beside.
 const START: Duration = Duration::from_secs(90);
@@ -42,11 +45,12 @@ pub async fn ready(process: &Process, mut check: impl AsyncFnMut() -> Result<()>
         check().await
     })
     .await;
-    match ended {
-        Some(status) => Err(anyhow!("{} ended while starting ({status})", process.name)),
-        None => outcome,
-    }
-    .with_context(|| process.last_words())
+    let problem = match (ended, outcome) {
+        (Some(status), _) => anyhow!("{} ended while starting ({status})", process.name),
+        (None, Err(error)) => error,
+        (None, Ok(())) => return Ok(()),
+    };
+    bail!("{problem:#}\n{}", process.last_words())
 }
 
 /// Answers when `path` gives 200. Components serve health on certificates of their own making.

@@ -65,6 +65,8 @@ enum Action {
 
 fn main() -> ExitCode {
     let args = Args::parse();
+    // One line: where an assertion failed says enough, and tests run side by side.
+    std::panic::set_hook(Box::new(|panic| eprintln!("{panic}")));
     let outcome = tokio::runtime::Runtime::new()
         .context("cannot start the runtime")
         .and_then(|runtime| runtime.block_on(run(args)));

@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
 use crate::control_plane::{ControlPlane, flag};
-use crate::health::{Probe, ready};
+use crate::health::{PATIENCE, Probe, ready, wait_for};
 use crate::manifests::{Loopback, parse};
 use crate::objects::Objects;
 use crate::ports::Port;
@@ -80,6 +80,11 @@ impl Operator {
         // The namespace must be there before what is in it.
         manifests.sort_by_key(|object| object["kind"] != "Namespace");
         objects.apply_all(&manifests, kind.namespace).await?;
+        for object in &manifests {
+            if object["kind"] == "CustomResourceDefinition" {
+                served(object, objects).await?;
+            }
+        }
         Ok(Operator { kind, webhook })
     }
 
@@ -127,4 +132,20 @@ impl Operator {
         .await?;
         Ok(process)
     }
+}
+
+/// Waits until a new kind is served. A controller that starts earlier tries again only after ten
+/// seconds, and the garbage collector after thirty.
+async fn served(definition: &Value, objects: &Objects) -> Result<()> {
+    let spec = &definition["spec"];
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let (group, kind) = (text(&spec["group"]), text(&spec["names"]["kind"]));
+    for version in spec["versions"].as_array().into_iter().flatten() {
+        let version = format!("{group}/{}", text(&version["name"]));
+        wait_for(&format!("{kind} to be served"), PATIENCE, async || {
+            objects.api(&version, &kind, "default").await
+        })
+        .await?;
+    }
+    Ok(())
 }

@@ -40,7 +40,9 @@ impl Authority {
         };
         fs::write(authority.certificate(), &authority.pem)?;
         // Service-account tokens are signed by a key of their own.
-        fs::write(authority.token_key(), KeyPair::generate()?.serialize_pem())?;
+        let key = KeyPair::generate()?;
+        fs::write(authority.token_key(), key.serialize_pem())?;
+        fs::write(authority.token_public_key(), key.public_key_pem())?;
         Ok(authority)
     }
 
@@ -50,6 +52,12 @@ impl Authority {
 
     pub fn token_key(&self) -> PathBuf {
         self.dir.join("sa.key")
+    }
+
+    /// The apiserver finds the public key in an SEC1 private key, but not in PKCS 8, which ring
+    /// writes.
+    pub fn token_public_key(&self) -> PathBuf {
+        self.dir.join("sa.pub")
     }
 
     /// A certificate that names its bearer to the apiserver.

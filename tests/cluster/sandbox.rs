@@ -5,7 +5,6 @@ use std::io::Write;
 use std::process::{Output, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::core::v1::{Node, Pod};
@@ -14,11 +13,8 @@ use kube::{Client, ResourceExt};
 use serde_json::{Value, json};
 
 use crate::cluster::Cluster;
-use crate::health::wait_for;
+use crate::health::{PATIENCE, wait_for};
 use crate::manifests::parse;
-
-/// Long enough for a loaded machine; a test that passes does not wait.
-const PATIENCE: Duration = Duration::from_secs(30);
 
 /// On a test's nodes as label and taint.
 const KEY: &str = "e2e.muster.dev/namespace";

@@ -87,8 +87,8 @@ pub async fn invalid_jobset_is_refused_by_kubectl_apply(sandbox: Sandbox) -> Res
         .await?;
     let said = String::from_utf8(output.stderr)?;
     assert_eq!(output.status.code(), Some(1), "{said}");
-    assert!(said.contains("vjobset.kb.io"), "{said}");
-    assert!(said.contains("nobody"), "{said}");
+    let reason = "replicatedJob: workers cannot depend on replicatedJob: nobody";
+    assert!(said.contains(reason), "{said}");
     Ok(())
 }
 

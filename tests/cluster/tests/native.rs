@@ -33,10 +33,16 @@ pub async fn gang_binds_nothing_until_it_fits(sandbox: Sandbox) -> Result<()> {
     sandbox.none_bound(9).await?;
 
     let groups = sandbox.api("scheduling.k8s.io/v1beta1", "PodGroup").await?;
-    let group = groups.get("nine").await?;
-    let condition = &group.data["status"]["conditions"][0];
-    assert_eq!(condition["type"], "PodGroupInitiallyScheduled");
-    assert_eq!(condition["status"], "False");
+    sandbox
+        .wait_for("the PodGroup to say that it waits", async || {
+            let group = groups.get("nine").await?;
+            let condition = &group.data["status"]["conditions"][0];
+            let waits =
+                condition["type"] == "PodGroupInitiallyScheduled" && condition["status"] == "False";
+            ensure!(waits, "its condition is {condition}");
+            Ok(())
+        })
+        .await?;
 
     let added = sandbox.nodes(1, 1).await?;
     let bound = sandbox.all_bound(9).await?;
