@@ -8,10 +8,14 @@ _default:
 test *ARGS:
     cargo test {{ARGS}}
 
+# A real control plane on loopback, built with Go the first time: everything, or FILTER, or --list
+e2e *ARGS:
+    cargo test --features e2e --test e2e -- {{ARGS}}
+
 # Formatting, lints, licences and sources of dependencies
 lint:
     cargo fmt --check
-    cargo clippy --all-targets -- -D warnings
+    cargo clippy --all-targets --features e2e -- -D warnings
     cargo deny --offline check bans licenses sources
 
 # Times of a decision, from bytes to bytes

@@ -10,6 +10,7 @@
 //! The components are built with Go once per machine ([`components`]), start in seconds
 //! ([`cluster`]) and end with the run ([`process`]). Each test gets a [`sandbox`].
 
+mod apiserver;
 mod cluster;
 mod components;
 mod control_plane;
