@@ -15,6 +15,7 @@
 //! - [`scheduler`]: a plan to marks and objects, and what a scheduler cannot do.
 //! - [`admission`]: an AdmissionReview to a decision and a JSON patch. Start at
 //!   [`admission::decide`].
+//! - [`controller`]: makes a plan's objects in a cluster and follows them.
 //! - [`server`], [`certs`]: the HTTPS server around admission. Know nothing of gangs.
 //! - [`cli`], [`args`]: `check`, `render`, `serve`, `certs`.
 //!
@@ -28,6 +29,7 @@ pub mod admission;
 pub mod args;
 pub mod certs;
 pub mod cli;
+pub mod controller;
 pub mod gang;
 pub mod scheduler;
 pub mod server;

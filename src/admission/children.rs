@@ -6,7 +6,7 @@
 use super::patch::{PatchBuilder, has_link};
 use super::{Decided, Decision, Operation, Phase, Review};
 use crate::gang::link::LinkPlace;
-use crate::gang::{FieldError, FieldPath, Member, SchedulerKind};
+use crate::gang::{FieldError, FieldPath, Member, Round, SchedulerKind};
 use crate::scheduler::{self, JobTemplates, LinkSite, Marks, Resume, Scheduler, Snapshot};
 use crate::workload::child::{self, Job, Pod, PodSpec};
 use crate::workload::jobset::update;
@@ -104,20 +104,20 @@ struct Linked {
 fn link(
     meta: &Meta<'_>,
     review: &Review<'_>,
-    round: crate::gang::Round,
+    round: Round,
     cluster: &Snapshot,
 ) -> Result<Linked, Vec<FieldError>> {
-    let mut member = child::member(meta, review.namespace(), round)?;
-    let backend = scheduler::backend(member.stamp.scheduler, cluster).map_err(|unavailable| {
-        let at = FieldPath::new("metadata").child("annotations");
-        let kind = member.stamp.scheduler.as_str();
+    let stamp = child::stamp(meta).map_err(|error| vec![error])?;
+    let kind = stamp.scheduler;
+    let backend = scheduler::backend(kind, cluster).map_err(|unavailable| {
+        let detail = unavailable.to_string();
         vec![FieldError::invalid(
-            at.key(keys::STAMP),
-            kind,
-            unavailable.to_string(),
+            child::stamp_path(),
+            kind.as_str(),
+            detail,
         )]
     })?;
-    member.identity.round = backend.round(round);
+    let member = child::member(meta, review.namespace(), stamp, backend.round(round))?;
     let mut marks = backend.link(&member);
     marks.labels.insert(keys::INDEX, member.index().to_string());
     Ok(Linked {
@@ -137,7 +137,7 @@ fn link_site(backend: &dyn Scheduler, cluster: &Snapshot) -> LinkSite {
 
 impl Linked {
     fn name(&self) -> String {
-        self.member.identity.name().into_string()
+        self.member.name().to_string()
     }
 
     fn patch(&self, base: &[&str], meta: Option<&Meta<'_>>, spec: &PodSpec<'_>) -> Decided {

@@ -7,7 +7,7 @@
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::name::Identity;
+use super::name::{GangName, Identity};
 use super::plan::{Level, Part};
 use super::policy::SchedulerKind;
 
@@ -53,13 +53,30 @@ impl Stamp {
 /// A pod, or a template of pods, that belongs to a gang.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Member {
-    pub identity: Identity,
-    /// The role within the gang.
-    pub role: String,
+    identity: Identity,
+    name: GangName,
     pub stamp: Stamp,
 }
 
 impl Member {
+    pub fn new(identity: Identity, stamp: Stamp) -> Self {
+        let name = identity.name();
+        Self {
+            identity,
+            name,
+            stamp,
+        }
+    }
+
+    pub fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
+    /// The gang's name, hashed once.
+    pub fn name(&self) -> &GangName {
+        &self.name
+    }
+
     /// The gang's index in its part, as the label `muster.dev/index` carries it.
     pub fn index(&self) -> u32 {
         self.identity.index.unwrap_or(0)

@@ -53,6 +53,17 @@ pub enum Resume {
     SameGang,
 }
 
+/// Whether a gang's quorum can follow its members as they finish.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum QuorumChange {
+    /// The object takes a new quorum while the gang lives.
+    Live,
+    /// The quorum is fixed: after members have finished, the replacement of another one waits.
+    Never,
+    /// The scheduler counts finished members itself.
+    NotNeeded,
+}
+
 /// One scheduler's row of the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Abilities {
@@ -62,6 +73,7 @@ pub struct Abilities {
     pub priorities: Priorities,
     pub link_site: LinkSite,
     pub resume: Resume,
+    pub quorum_change: QuorumChange,
 }
 
 /// What of a plan this scheduler cannot do (errors), and what it does differently (warnings).

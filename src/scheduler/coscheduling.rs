@@ -7,7 +7,8 @@ use serde_json::json;
 
 use crate::gang::{Gang, Member, Owner, Plan, SchedulerKind, link};
 
-use super::abilities::{Abilities, Bundles, LinkSite, Priorities, Resume, Support};
+use super::abilities::{Abilities, Bundles, LinkSite, Priorities, QuorumChange};
+use super::abilities::{Resume, Support};
 use super::object::{Scope, object};
 use super::{Marks, Scheduler};
 
@@ -24,6 +25,8 @@ static ABILITIES: Abilities = Abilities {
     link_site: LinkSite::JobTemplate,
     // Pods of the previous round still count under the old name (scheduler-plugins 0.34).
     resume: Resume::NewGang,
+    // Pods count by name until they are deleted, finished or not (0.34).
+    quorum_change: QuorumChange::NotNeeded,
 };
 
 impl Scheduler for Coscheduling {
@@ -36,7 +39,7 @@ impl Scheduler for Coscheduling {
     }
 
     fn link(&self, member: &Member) -> Marks {
-        let name = member.identity.name().into_string();
+        let name = member.name().to_string();
         Marks {
             labels: BTreeMap::from([(link::COSCHEDULING.key, name)]),
             ..Marks::default()

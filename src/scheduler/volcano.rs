@@ -10,7 +10,8 @@ use crate::gang::resources::ResourceList;
 use crate::gang::{FieldError, Gang, GangName, Identity, Member};
 use crate::gang::{Owner, Part, Plan, SchedulerKind, link};
 
-use super::abilities::{Abilities, Bundles, LinkSite, Priorities, Resume, Support};
+use super::abilities::{Abilities, Bundles, LinkSite, Priorities, QuorumChange};
+use super::abilities::{Resume, Support};
 use super::object::{Scope, object};
 use super::{Marks, Scheduler};
 
@@ -23,6 +24,8 @@ static ABILITIES: Abilities = Abilities {
     priorities: Priorities::Carried,
     link_site: LinkSite::JobTemplate,
     resume: Resume::NewGang,
+    // Succeeded pods count as ready (1.14).
+    quorum_change: QuorumChange::NotNeeded,
 };
 
 /// The PodGroup of a bundle, or of a gang that is in none.
@@ -75,7 +78,10 @@ impl Scheduler for Volcano {
     }
 
     fn link(&self, member: &Member) -> Marks {
-        let name = pod_group(&member.identity, member.stamp.bundle.as_deref());
+        let name = match &member.stamp.bundle {
+            Some(_) => pod_group(member.identity(), member.stamp.bundle.as_deref()),
+            None => member.name().clone(),
+        };
         Marks {
             annotations: BTreeMap::from([(link::VOLCANO.key, name.into_string())]),
             ..Marks::default()

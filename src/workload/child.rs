@@ -16,7 +16,6 @@ use super::view::{Meta, Text, or_default};
 
 pub const JOBSET_NAME: &str = "jobset.sigs.k8s.io/jobset-name";
 pub const JOBSET_UID: &str = "jobset.sigs.k8s.io/jobset-uid";
-const REPLICATED_JOB: &str = "jobset.sigs.k8s.io/replicatedjob-name";
 const JOB_INDEX: &str = "jobset.sigs.k8s.io/job-index";
 pub const ATTEMPT: &str = "jobset.sigs.k8s.io/restart-attempt";
 /// Only with JobSet's gate RestartJob: restarts of this Job alone.
@@ -103,70 +102,77 @@ pub fn is_stamped(meta: &Meta<'_>) -> bool {
     meta.label(keys::GANG).is_some()
 }
 
-/// Reads who a stamped child is. `round` comes from the pod template, where a resume writes it.
-pub fn member(meta: &Meta<'_>, namespace: &str, round: Round) -> Result<Member, Vec<FieldError>> {
-    let labels = FieldPath::new("metadata").child("labels");
-    let stamp = stamp(meta)?;
+/// Reads who a stamped child is, in the given round of its gang.
+pub fn member(
+    meta: &Meta<'_>,
+    namespace: &str,
+    stamp: Stamp,
+    round: Round,
+) -> Result<Member, Vec<FieldError>> {
     let mut errors = Vec::new();
     let mut label = |key: &'static str, from: &str| {
         let text = meta.label(key);
         if text.is_none() {
             let detail = format!("the gang's identity needs it; {from} writes it");
-            errors.push(FieldError::required(labels.key(key), detail));
+            errors.push(FieldError::required(labels().key(key), detail));
         }
-        text.unwrap_or_default().to_owned()
+        text.unwrap_or_default()
     };
-    let part = PartName::new(label(keys::GANG, "Muster"));
+    let part = label(keys::GANG, "Muster");
     let workload = label(JOBSET_NAME, "the JobSet controller");
     let uid = label(JOBSET_UID, "the JobSet controller, from v0.10.1 on,");
-    let role = label(REPLICATED_JOB, "the JobSet controller");
     let index = label(JOB_INDEX, "the JobSet controller");
     let whole = label(ATTEMPT, "the JobSet controller");
-    let own = meta.label(OWN_ATTEMPT).unwrap_or("0").to_owned();
+    let own = meta.label(OWN_ATTEMPT).unwrap_or("0");
     let mut number = |key: &str, text: &str| {
         text.parse::<u32>().unwrap_or_else(|_| {
             if !text.is_empty() {
                 let detail = "must be a whole number";
-                errors.push(FieldError::invalid(labels.key(key), text, detail));
+                errors.push(FieldError::invalid(labels().key(key), text, detail));
             }
             0
         })
     };
-    let (index, whole) = (number(JOB_INDEX, &index), number(ATTEMPT, &whole));
-    let own = number(OWN_ATTEMPT, &own);
+    let (index, whole) = (number(JOB_INDEX, index), number(ATTEMPT, whole));
+    let own = number(OWN_ATTEMPT, own);
     if !errors.is_empty() {
         return Err(errors);
     }
     // Only a gang of one replica restarts with that replica; others keep their gang.
     let replica = stamp.level == Level::Replica;
-    Ok(Member {
-        identity: Identity {
-            namespace: namespace.to_owned(),
-            workload,
-            uid,
-            part,
-            index: replica.then_some(index),
-            attempt: Attempt {
-                whole,
-                own: if replica { own } else { 0 },
-            },
-            round,
+    let identity = Identity {
+        namespace: namespace.to_owned(),
+        workload: workload.to_owned(),
+        uid: uid.to_owned(),
+        part: PartName::new(part),
+        index: replica.then_some(index),
+        attempt: Attempt {
+            whole,
+            own: if replica { own } else { 0 },
         },
-        role,
-        stamp,
-    })
+        round,
+    };
+    Ok(Member::new(identity, stamp))
 }
 
-fn stamp(meta: &Meta<'_>) -> Result<Stamp, Vec<FieldError>> {
-    let at = FieldPath::new("metadata")
-        .child("annotations")
-        .key(keys::STAMP);
+fn labels() -> FieldPath {
+    FieldPath::new("metadata").child("labels")
+}
+
+/// Where the stamp stands.
+pub fn stamp_path() -> FieldPath {
+    let annotations = FieldPath::new("metadata").child("annotations");
+    annotations.key(keys::STAMP)
+}
+
+/// Reads the stamp that a child carries.
+pub fn stamp(meta: &Meta<'_>) -> Result<Stamp, FieldError> {
     let Some(text) = meta.annotation(keys::STAMP) else {
-        return Err(vec![FieldError::required(
-            at,
+        return Err(FieldError::required(
+            stamp_path(),
             "an object with the label muster.dev/gang must carry the stamp that Muster writes \
              into its workload's templates; remove the label, or ask for a gang on the workload",
-        )]);
+        ));
     };
-    Stamp::parse(text).map_err(|error| vec![FieldError::invalid(at, text, error.to_string())])
+    Stamp::parse(text).map_err(|error| FieldError::invalid(stamp_path(), text, error.to_string()))
 }

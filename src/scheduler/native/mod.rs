@@ -11,7 +11,8 @@ use serde_json::{Value, json};
 
 use crate::gang::{Gang, Identity, Owner, Plan};
 
-use super::abilities::{Abilities, Bundles, LinkSite, Priorities, Resume, Support};
+use super::abilities::{Abilities, Bundles, LinkSite, Priorities, QuorumChange};
+use super::abilities::{Resume, Support};
 use super::{Dialect, Scheduler};
 
 /// The most templates of a Workload (`WorkloadMaxPodGroupTemplates`).
@@ -35,6 +36,7 @@ const ABILITIES: Abilities = Abilities {
     priorities: Priorities::MustBeEqual,
     link_site: LinkSite::JobTemplate,
     resume: Resume::SameGang,
+    quorum_change: QuorumChange::Never,
 };
 
 /// The name of the Workload that describes a whole plan; `number` counts them where one is full.

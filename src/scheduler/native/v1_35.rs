@@ -31,7 +31,7 @@ impl Scheduler for Native {
 
     fn link(&self, member: &Member) -> Marks {
         let number = member.stamp.ordinal as usize / MAX_TEMPLATES;
-        let identity = &member.identity;
+        let identity = member.identity();
         Marks {
             native: Some(NativeLink::WorkloadRef {
                 name: workload_name(identity, number).into_string(),

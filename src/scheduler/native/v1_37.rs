@@ -5,7 +5,7 @@ use kube::core::DynamicObject;
 use serde_json::json;
 
 use crate::gang::{Gang, Member, Owner, Plan, SchedulerKind};
-use crate::scheduler::abilities::Abilities;
+use crate::scheduler::abilities::{Abilities, QuorumChange};
 use crate::scheduler::object::{Scope, object};
 use crate::scheduler::{Marks, NativeLink, Scheduler};
 
@@ -13,7 +13,11 @@ use super::{ABILITIES, gang_policy, plan_identity, workload_name, workload_spec}
 
 pub struct Native;
 
-static V1_37: Abilities = ABILITIES;
+static V1_37: Abilities = Abilities {
+    // minCount is the one field of a PodGroup that may change.
+    quorum_change: QuorumChange::Live,
+    ..ABILITIES
+};
 
 const API: &str = "scheduling.k8s.io/v1beta1";
 
@@ -21,7 +25,7 @@ const API: &str = "scheduling.k8s.io/v1beta1";
 pub fn scheduling_group(member: &Member) -> Marks {
     Marks {
         native: Some(NativeLink::SchedulingGroup {
-            pod_group_name: member.identity.name().into_string(),
+            pod_group_name: member.name().to_string(),
         }),
         ..Marks::default()
     }

@@ -185,7 +185,7 @@ fn whole_draft(
         let same = |link: &&ExistingLink| link.link == first.link && link.value == first.value;
         let detail = if links.len() < members.len() {
             "only some ReplicatedJobs have a link of their own; link all of them or none"
-        } else if others.iter().all(|link| same(link)) {
+        } else if others.iter().all(same) {
             reading.warnings.push(format!(
                 "every ReplicatedJob already has a link to a gang ({}): Muster leaves it alone",
                 first.link.key

@@ -1,0 +1,216 @@
+//! What to do about a JobSet: pure, from what is wanted and what is seen.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use k8s_openapi::jiff::Timestamp;
+use kube::core::DynamicObject;
+use sha2::{Digest, Sha256};
+
+use super::observe::{self, APPLIED, Phase, Pod};
+use crate::admission::jobsets::{self, Judged};
+use crate::gang::{Attempt, Gang, Level, Owner, TimeoutAction};
+use crate::scheduler::abilities::QuorumChange;
+use crate::scheduler::{Scheduler, Snapshot};
+use crate::workload::jobset::update;
+use crate::workload::jobset::view::{API_VERSION, JobSet, KIND};
+use crate::workload::keys;
+
+/// Everything that is known when a JobSet is looked at.
+pub struct Seen<'a> {
+    pub jobset: &'a JobSet<'a>,
+    pub namespace: &'a str,
+    /// Its members.
+    pub pods: &'a [Pod],
+    /// What Muster has made for it.
+    pub made: &'a [DynamicObject],
+}
+
+/// How a gang stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum State {
+    /// No member exists yet.
+    Empty,
+    /// Fewer than a quorum are on nodes; why, as far as the scheduler says.
+    Waiting(Option<String>),
+    Scheduled,
+}
+
+/// One gang and how it stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Standing {
+    pub name: String,
+    pub state: State,
+    pub bound: usize,
+    pub quorum: u32,
+    pub size: u32,
+    /// How long the gang's object has existed.
+    pub age: Option<Duration>,
+}
+
+/// What to do.
+#[derive(Debug, Default)]
+pub struct Actions {
+    pub apply: Vec<DynamicObject>,
+    pub delete: Vec<DynamicObject>,
+    pub gangs: Vec<Standing>,
+    /// Why nothing is made, although a gang is asked for.
+    pub refused: Option<String>,
+    /// How long a gang may wait, and what happens then.
+    pub timeout: Option<(Duration, TimeoutAction)>,
+}
+
+/// Decides what a JobSet needs.
+pub fn decide(seen: &Seen<'_>, cluster: &Snapshot) -> Actions {
+    let mut actions = Actions::default();
+    let jobset = seen.jobset;
+    // Objects of a workload that is going away are its garbage collector's.
+    if jobset.managed_by_other() || jobset.metadata.deleting() {
+        return actions;
+    }
+    let judged = jobsets::judge(jobset, seen.namespace, cluster);
+    let policy = &judged.plan.policy;
+    let action = policy.timeout_action.as_ref().map(|action| action.value);
+    let limit = policy.timeout.as_ref().map(|timeout| timeout.value);
+    actions.timeout = limit.map(|limit| (limit, action.unwrap_or_default()));
+    let wanted = if jobset.finished() || jobset.suspended() {
+        Vec::new()
+    } else {
+        wanted(seen, &judged, &mut actions)
+    };
+    for object in seen.made {
+        let name = object.metadata.name.as_deref();
+        let kept = wanted.iter().any(|w| w.metadata.name.as_deref() == name);
+        let going = object.metadata.deletion_timestamp.is_some();
+        // Old gangs go when their pods are gone: a scheduler that loses a gang's object while its
+        // pods wait would count them by themselves.
+        if !kept && !going && !observe::in_use(object, seen.pods) {
+            actions.delete.push(object.clone());
+        }
+    }
+    actions.apply = wanted
+        .into_iter()
+        .map(with_hash)
+        .filter(|object| !is_settled(object, seen.made))
+        .collect();
+    actions
+}
+
+/// The objects that must exist now, and how each gang stands.
+fn wanted(seen: &Seen<'_>, judged: &Judged, actions: &mut Actions) -> Vec<DynamicObject> {
+    let Some(backend) = judged.backend else {
+        actions.refused = judged.errors.first().map(ToString::to_string);
+        return Vec::new();
+    };
+    if !is_stamped(seen.jobset) {
+        let reason = "the JobSet was created without Muster and its pods carry no stamp: create \
+                      it anew to gang it";
+        actions.refused = Some(reason.to_owned());
+        return Vec::new();
+    }
+    let owner = owner(seen);
+    let mut gangs = gangs(seen, judged, backend, &owner);
+    for gang in &mut gangs {
+        let mine: Vec<&Pod> = seen
+            .pods
+            .iter()
+            .filter(|pod| pod.belongs_to(&gang.identity))
+            .collect();
+        if backend.abilities().quorum_change == QuorumChange::Live {
+            let done = mine.iter().filter(|p| p.phase == Phase::Succeeded).count();
+            gang.shrink(done as u64);
+        }
+        actions.gangs.push(standing(gang, &mine, seen.made));
+    }
+    backend.objects(&owner, &judged.plan, &gangs)
+}
+
+fn owner(seen: &Seen<'_>) -> Owner {
+    let meta = &seen.jobset.metadata;
+    Owner {
+        api_version: API_VERSION,
+        kind: KIND,
+        namespace: seen.namespace.to_owned(),
+        name: meta.name.as_deref().unwrap_or_default().to_owned(),
+        uid: meta.uid.as_deref().unwrap_or_default().to_owned(),
+    }
+}
+
+/// The gangs of the JobSet's current start; each replica with its own restarts.
+fn gangs<'p>(
+    seen: &Seen<'_>,
+    judged: &'p Judged,
+    backend: &dyn Scheduler,
+    owner: &Owner,
+) -> Vec<Gang<'p>> {
+    let whole = seen.jobset.status.restarts;
+    let round = backend.round(update::round(&seen.jobset.metadata));
+    let mut gangs = judged.plan.gangs(owner, Attempt { whole, own: 0 }, round);
+    for gang in &mut gangs {
+        if let (Level::Replica, Some(index)) = (gang.part.level(), gang.identity.index) {
+            let part = gang.identity.part.as_str();
+            gang.identity.attempt.own = seen.jobset.own_restarts(part, index);
+        }
+    }
+    gangs
+}
+
+fn is_stamped(jobset: &JobSet<'_>) -> bool {
+    jobset.spec.replicated_jobs.iter().any(|job| {
+        let meta = job.template.metadata.as_ref();
+        meta.is_some_and(|m| m.annotation(keys::STAMP).is_some())
+    })
+}
+
+fn standing(gang: &Gang<'_>, pods: &[&Pod], made: &[DynamicObject]) -> Standing {
+    let name = gang.name().into_string();
+    let bound = pods.iter().filter(|p| p.phase == Phase::Bound).count();
+    let done = pods.iter().filter(|p| p.phase == Phase::Succeeded).count();
+    let object = made
+        .iter()
+        .find(|o| o.metadata.name.as_deref() == Some(&name));
+    let state = if pods.is_empty() {
+        State::Empty
+    } else if bound + done >= gang.quorum() as usize {
+        State::Scheduled
+    } else {
+        let own = object.and_then(observe::scheduler_reason);
+        let pods = || pods.iter().find_map(|pod| pod.unscheduled.clone());
+        State::Waiting(own.or_else(pods))
+    };
+    Standing {
+        name,
+        state,
+        bound,
+        quorum: gang.quorum(),
+        size: gang.part.size(),
+        age: object.and_then(age),
+    }
+}
+
+fn age(object: &DynamicObject) -> Option<Duration> {
+    let created = object.metadata.creation_timestamp.as_ref()?.0;
+    let age = Timestamp::now().duration_since(created);
+    Some(Duration::try_from(age).unwrap_or_default())
+}
+
+/// The object with the hash of itself, by which the next look knows that nothing is to do.
+fn with_hash(mut object: DynamicObject) -> DynamicObject {
+    let text = serde_json::to_vec(&object).unwrap_or_default();
+    let digest = Sha256::digest(&text);
+    let hash: String = digest.iter().take(8).map(|b| format!("{b:02x}")).collect();
+    let annotations = object
+        .metadata
+        .annotations
+        .get_or_insert_with(BTreeMap::new);
+    annotations.insert(APPLIED.to_owned(), hash);
+    object
+}
+
+fn is_settled(wanted: &DynamicObject, made: &[DynamicObject]) -> bool {
+    made.iter().any(|object| {
+        object.metadata.name == wanted.metadata.name
+            && object.types.as_ref().map(|t| &t.kind) == wanted.types.as_ref().map(|t| &t.kind)
+            && observe::applied(object) == observe::applied(wanted)
+    })
+}

@@ -1,0 +1,157 @@
+//! What the cluster serves: asked of the apiserver, kept as a snapshot for admission.
+//!
+//! Probes resources, never groups: `scheduling.k8s.io` always exists for PriorityClasses.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use kube::core::{ApiResource, GroupVersionKind};
+use kube::{Client, ResourceExt as _};
+
+use crate::gang::SchedulerKind;
+use crate::scheduler::{Dialect, JobTemplates, Snapshot};
+
+/// How often the cluster is looked at again: CRDs come and go while Muster runs.
+pub const REFRESH: Duration = Duration::from_secs(30);
+
+/// What was found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Found {
+    pub native: Option<Dialect>,
+    pub served: Vec<SchedulerKind>,
+    pub job_templates: JobTemplates,
+    /// Whether JobSets exist here at all.
+    pub jobsets: bool,
+    /// The kinds of objects that Muster makes on this cluster, as (group/version, kind).
+    pub kinds: Vec<(String, String)>,
+}
+
+/// The kinds that a scheduler's gangs are made of; served together or not at all.
+struct Candidate {
+    scheduler: SchedulerKind,
+    dialect: Option<Dialect>,
+    version: &'static str,
+    kinds: &'static [(&'static str, &'static str)],
+}
+
+const CANDIDATES: [Candidate; 5] = [
+    Candidate {
+        scheduler: SchedulerKind::Native,
+        dialect: Some(Dialect::V1_37),
+        version: "scheduling.k8s.io/v1beta1",
+        kinds: &[("workloads", "Workload"), ("podgroups", "PodGroup")],
+    },
+    Candidate {
+        scheduler: SchedulerKind::Native,
+        dialect: Some(Dialect::V1_36),
+        version: "scheduling.k8s.io/v1alpha2",
+        kinds: &[("workloads", "Workload"), ("podgroups", "PodGroup")],
+    },
+    Candidate {
+        scheduler: SchedulerKind::Native,
+        dialect: Some(Dialect::V1_35),
+        version: "scheduling.k8s.io/v1alpha1",
+        kinds: &[("workloads", "Workload")],
+    },
+    Candidate {
+        scheduler: SchedulerKind::Volcano,
+        dialect: None,
+        version: "scheduling.volcano.sh/v1beta1",
+        kinds: &[("podgroups", "PodGroup")],
+    },
+    Candidate {
+        scheduler: SchedulerKind::Coscheduling,
+        dialect: None,
+        version: "scheduling.x-k8s.io/v1alpha1",
+        kinds: &[("podgroups", "PodGroup")],
+    },
+];
+
+/// Looks at the cluster.
+pub async fn discover(client: &Client) -> Result<Found, kube::Error> {
+    let mut found = Found {
+        native: None,
+        served: Vec::new(),
+        job_templates: JobTemplates::KeepLinks,
+        jobsets: serves(client, "jobset.x-k8s.io/v1alpha2", "jobsets").await?,
+        kinds: Vec::new(),
+    };
+    for candidate in &CANDIDATES {
+        let known = found.served.contains(&candidate.scheduler);
+        if known || !serves_all(client, candidate).await? {
+            continue;
+        }
+        found.served.push(candidate.scheduler);
+        found.native = found.native.or(candidate.dialect);
+        let kinds = candidate.kinds.iter();
+        let kinds = kinds.map(|(_, kind)| (candidate.version.to_owned(), (*kind).to_owned()));
+        found.kinds.extend(kinds);
+    }
+    if found.native.is_some() && found.jobsets {
+        found.job_templates = job_templates(client).await?;
+    }
+    Ok(found)
+}
+
+async fn serves_all(client: &Client, candidate: &Candidate) -> Result<bool, kube::Error> {
+    for (resource, _) in candidate.kinds {
+        if !serves(client, candidate.version, resource).await? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+async fn serves(client: &Client, version: &str, resource: &str) -> Result<bool, kube::Error> {
+    match client.list_api_group_resources(version).await {
+        Ok(list) => Ok(list.resources.iter().any(|r| r.name == resource)),
+        Err(kube::Error::Api(status)) if status.code == 404 => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// Whether JobSet's types know the native link (v0.12 and later do): its CRD repeats them.
+async fn job_templates(client: &Client) -> Result<JobTemplates, kube::Error> {
+    let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/jobsets.jobset.x-k8s.io";
+    let request = http::Request::get(path)
+        .body(Vec::new())
+        .map_err(kube::Error::HttpError)?;
+    let crd = client.request_text(request).await?;
+    Ok(if crd.contains("\"schedulingGroup\"") {
+        JobTemplates::KeepLinks
+    } else {
+        JobTemplates::LoseLinks
+    })
+}
+
+impl Found {
+    /// The snapshot that admission decides by. Labels of namespaces are kept from the last one.
+    pub fn snapshot(
+        &self,
+        default: Option<SchedulerKind>,
+        namespaces: HashMap<String, String>,
+    ) -> Snapshot {
+        Snapshot {
+            native: self.native,
+            default,
+            served: self.served.clone(),
+            namespaces,
+            job_templates: self.job_templates,
+        }
+    }
+
+    /// The kinds as kube's client wants them.
+    pub fn resources(&self) -> Vec<ApiResource> {
+        let resource = |(version, kind): &(String, String)| {
+            let (group, version) = version.split_once('/').unwrap_or(("", version));
+            ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind))
+        };
+        self.kinds.iter().map(resource).collect()
+    }
+}
+
+/// The label of a namespace that chooses its scheduler.
+pub fn namespace_label(namespace: &kube::core::DynamicObject) -> Option<(String, String)> {
+    let value = namespace.labels().get(crate::workload::keys::SCHEDULER)?;
+    Some((namespace.name_any(), value.clone()))
+}

@@ -1,0 +1,122 @@
+//! The reconciler: makes the objects of gangs, keeps them in order, and says how gangs stand.
+//!
+//! [`decide`] is pure: from a JobSet, its members and what exists it says what to write. The rest
+//! is watches ([`jobsets`]), what the cluster serves ([`discovery`]) and events ([`status`]). It
+//! calls the same workload adapter and scheduler backends as admission does, and knows no HTTP.
+
+pub mod decide;
+pub mod discovery;
+mod jobsets;
+mod observe;
+mod status;
+
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use futures::StreamExt as _;
+use kube::api::Api;
+use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
+use kube::runtime::watcher::{self, Event};
+use kube::runtime::{WatchStreamExt as _, watcher as watch};
+use kube::{Client, ResourceExt as _};
+
+use crate::gang::SchedulerKind;
+use crate::scheduler::Snapshot;
+use crate::workload::keys;
+use discovery::Found;
+
+/// What a running reconciler shares with admission.
+pub type Cluster = Arc<ArcSwap<Snapshot>>;
+
+/// Keeps the snapshot fresh for admission: what is served, and the labels of namespaces. Every
+/// replica does this.
+pub async fn keep_snapshot(client: Client, default: Option<SchedulerKind>, cluster: Cluster) {
+    tokio::join!(
+        keep_found(client.clone(), default, Arc::clone(&cluster)),
+        keep_namespaces(client, cluster)
+    );
+}
+
+async fn keep_found(client: Client, default: Option<SchedulerKind>, cluster: Cluster) {
+    loop {
+        match discovery::discover(&client).await {
+            Ok(found) => update(&cluster, &found, default),
+            Err(error) => tracing::warn!(%error, "cannot look at what the cluster serves"),
+        }
+        tokio::time::sleep(discovery::REFRESH).await;
+    }
+}
+
+/// Takes what was found over into the snapshot.
+pub fn update(cluster: &Cluster, found: &Found, default: Option<SchedulerKind>) {
+    cluster.rcu(|old| found.snapshot(default, old.namespaces.clone()));
+}
+
+async fn keep_namespaces(client: Client, cluster: Cluster) {
+    let kind = ApiResource::from_gvk(&GroupVersionKind::gvk("", "v1", "Namespace"));
+    let api: Api<DynamicObject> = Api::all_with(client, &kind);
+    // Not by label selector: a label that is taken away would be seen as a deletion only later.
+    let mut events = std::pin::pin!(watch(api, watcher::Config::default()).default_backoff());
+    while let Some(event) = events.next().await {
+        let (namespace, value) = match &event {
+            Ok(Event::Apply(ns) | Event::InitApply(ns)) => {
+                (ns.name_any(), ns.labels().get(keys::SCHEDULER).cloned())
+            }
+            Ok(Event::Delete(ns)) => (ns.name_any(), None),
+            Ok(Event::Init | Event::InitDone) => continue,
+            Err(error) => {
+                tracing::warn!(%error, "cannot watch namespaces");
+                continue;
+            }
+        };
+        let current = cluster.load();
+        if current.namespaces.get(&namespace) == value.as_ref() {
+            continue;
+        }
+        cluster.rcu(|old| {
+            let mut new = Snapshot::clone(old);
+            match &value {
+                Some(value) => new.namespaces.insert(namespace.clone(), value.clone()),
+                None => new.namespaces.remove(&namespace),
+            };
+            new
+        });
+    }
+}
+
+/// Reconciles until dropped. Starts anew when the cluster serves other kinds than before.
+pub async fn reconcile(client: Client, cluster: Cluster) {
+    loop {
+        let found = match discovery::discover(&client).await {
+            Ok(found) => found,
+            Err(error) => {
+                tracing::warn!(%error, "cannot look at what the cluster serves");
+                tokio::time::sleep(std::time::Duration::from_secs(2)).await;
+                continue;
+            }
+        };
+        if !found.jobsets {
+            tracing::info!("the cluster has no JobSets yet");
+            tokio::time::sleep(discovery::REFRESH).await;
+            continue;
+        }
+        tokio::select! {
+            () = jobsets::run(client.clone(), Arc::clone(&cluster), &found) => {}
+            () = changed(&client, &found) => {
+                tracing::info!("the cluster serves other kinds now: watching anew");
+            }
+        }
+    }
+}
+
+async fn changed(client: &Client, before: &Found) {
+    loop {
+        tokio::time::sleep(discovery::REFRESH).await;
+        if discovery::discover(client)
+            .await
+            .is_ok_and(|now| now != *before)
+        {
+            return;
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! What the reconciler sees: members of gangs, and the objects that exist for them.
+//!
+//! Plain data, taken from watched objects and stripped to what a decision needs. No client here.
+
+use kube::core::DynamicObject;
+use serde_json::{Value, json};
+
+use crate::gang::{Attempt, Identity};
+use crate::scheduler::object;
+use crate::workload::{child, keys};
+
+/// The hash of what was applied last, as an annotation on each object that Muster makes. A gang
+/// whose objects carry the hash of what is wanted is settled: no write, also after a restart.
+pub const APPLIED: &str = "muster.dev/applied";
+
+/// A member, as far as its gang asks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Pod {
+    pub part: String,
+    /// The gang's index in its part; zero for gangs that have none.
+    pub index: u32,
+    pub attempt: Attempt,
+    pub phase: Phase,
+    /// Why the scheduler has not placed it, in its own words.
+    pub unscheduled: Option<String>,
+}
+
+/// A pod's life, as far as a gang cares.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Phase {
+    Pending,
+    /// On a node, and not finished.
+    Bound,
+    Succeeded,
+    Failed,
+}
+
+impl Phase {
+    /// Whether the pod still counts for its gang's objects.
+    pub fn is_live(self) -> bool {
+        matches!(self, Self::Pending | Self::Bound)
+    }
+}
+
+impl Pod {
+    /// Reads a member; `None` for a pod without Muster's label.
+    pub fn read(pod: &DynamicObject) -> Option<Self> {
+        let labels = pod.metadata.labels.as_ref()?;
+        let number = |key: &str| labels.get(key).and_then(|n| n.parse().ok()).unwrap_or(0);
+        let status = &pod.data["status"];
+        let phase = match status["phase"].as_str() {
+            Some("Succeeded") => Phase::Succeeded,
+            Some("Failed") => Phase::Failed,
+            _ if pod.data["spec"]["nodeName"].is_string() => Phase::Bound,
+            _ => Phase::Pending,
+        };
+        Some(Self {
+            part: labels.get(keys::GANG)?.clone(),
+            index: number(keys::INDEX),
+            attempt: Attempt {
+                whole: number(child::ATTEMPT),
+                own: number(child::OWN_ATTEMPT),
+            },
+            phase,
+            unscheduled: unscheduled(status),
+        })
+    }
+
+    pub fn belongs_to(&self, gang: &Identity) -> bool {
+        // Only a gang of one replica restarts with that replica.
+        let own = gang.index.is_none() || self.attempt.own == gang.attempt.own;
+        self.part == gang.part.as_str()
+            && self.index == gang.index.unwrap_or(0)
+            && self.attempt.whole == gang.attempt.whole
+            && own
+    }
+}
+
+fn unscheduled(status: &Value) -> Option<String> {
+    let conditions = status["conditions"].as_array()?;
+    let condition = conditions.iter().find(|c| c["type"] == "PodScheduled")?;
+    let waits = condition["status"] == "False";
+    let message = condition["message"].as_str().filter(|_| waits)?;
+    Some(message.to_owned())
+}
+
+/// Cuts a watched pod down to what [`Pod::read`] reads, before it goes into the cache: caching
+/// whole pods is how webhooks run out of memory.
+pub fn strip_pod(pod: &mut DynamicObject) {
+    let conditions: Vec<Value> = pod.data["status"]["conditions"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter(|condition| condition["type"] == "PodScheduled")
+        .cloned()
+        .collect();
+    pod.data = json!({
+        "spec": {"nodeName": pod.data["spec"]["nodeName"]},
+        "status": {"phase": pod.data["status"]["phase"], "conditions": conditions},
+    });
+    strip_metadata(pod);
+    pod.metadata.annotations = None;
+}
+
+/// Drops what no decision reads from any watched object.
+pub fn strip_metadata(object: &mut DynamicObject) {
+    object.metadata.managed_fields = None;
+    if let Some(annotations) = &mut object.metadata.annotations {
+        annotations.remove("kubectl.kubernetes.io/last-applied-configuration");
+    }
+}
+
+/// The hash of what was applied last to an object.
+pub fn applied(object: &DynamicObject) -> Option<&str> {
+    let annotations = object.metadata.annotations.as_ref()?;
+    annotations.get(APPLIED).map(String::as_str)
+}
+
+/// Whether a live pod still belongs to the gang, or to the start of the workload, that an object
+/// is for.
+pub fn in_use(object: &DynamicObject, pods: &[Pod]) -> bool {
+    let labels = object.metadata.labels.as_ref();
+    let label = |key: &str| labels.and_then(|l| l.get(key)).map(String::as_str);
+    let (part, index) = (label(object::PART), label(object::INDEX));
+    let (whole, own) = attempt(label(object::ATTEMPT).unwrap_or("0"));
+    pods.iter().filter(|pod| pod.phase.is_live()).any(|pod| {
+        pod.attempt.whole == whole
+            && part.is_none_or(|part| part == pod.part)
+            && index.is_none_or(|index| index == pod.index.to_string() && own == pod.attempt.own)
+    })
+}
+
+fn attempt(text: &str) -> (u32, u32) {
+    let (whole, own) = text.split_once('-').unwrap_or((text, "0"));
+    (whole.parse().unwrap_or(0), own.parse().unwrap_or(0))
+}
+
+/// The scheduler's own word on a gang, from its object's conditions.
+pub fn scheduler_reason(object: &DynamicObject) -> Option<String> {
+    let conditions = object.data["status"]["conditions"].as_array()?;
+    let unmet = conditions.iter().rev().find(|c| {
+        let kind = c["type"].as_str().unwrap_or_default();
+        // Native: PodGroupScheduled (1.36), PodGroupInitiallyScheduled (1.37) is False;
+        // Volcano: Unschedulable is True.
+        kind.ends_with("Scheduled") && c["status"] == "False"
+            || kind == "Unschedulable" && c["status"] == "True"
+    })?;
+    unmet["message"].as_str().map(str::to_owned)
+}

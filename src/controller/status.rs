@@ -1,0 +1,248 @@
+//! What Muster tells about a gang: events on its JobSet, each once, and the timeout.
+//!
+//! A gang that is first seen settled is not told again: a restart of Muster writes nothing.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use kube::core::DynamicObject;
+use kube::runtime::events::{Event, EventType, Recorder, Reporter};
+use kube::{Client, Resource as _};
+
+use super::decide::{Actions, Standing, State};
+use crate::gang::TimeoutAction;
+
+/// A gang that waits no longer than this is not worth an event.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// The same gang is not told of more often than this, however often its reason changes.
+const SILENCE: Duration = Duration::from_secs(60);
+
+/// What a look at a JobSet's gangs brought.
+#[derive(Debug, Default)]
+pub struct News {
+    events: Vec<Told>,
+    /// The timeout has just passed, and what is to be done.
+    pub timed_out: Option<TimeoutAction>,
+    pub look_again: Option<Duration>,
+}
+
+#[derive(Debug)]
+struct Told {
+    kind: EventType,
+    reason: &'static str,
+    note: String,
+}
+
+/// What is remembered of a gang.
+#[derive(Debug)]
+struct Known {
+    jobset: String,
+    settled: bool,
+    waiting_since: Instant,
+    told: Option<(Instant, String)>,
+    timed_out: bool,
+}
+
+/// What was told, and whom to tell.
+pub struct Memory {
+    gangs: Mutex<HashMap<String, Known>>,
+    refusals: Mutex<HashMap<String, String>>,
+    recorder: Recorder,
+}
+
+impl Memory {
+    pub fn new(client: Client) -> Self {
+        let reporter = Reporter {
+            controller: "muster".to_owned(),
+            instance: None,
+        };
+        Self {
+            gangs: Mutex::new(HashMap::new()),
+            refusals: Mutex::new(HashMap::new()),
+            recorder: Recorder::new(client, reporter),
+        }
+    }
+
+    /// Compares how the gangs stand with what is known.
+    pub fn look(&self, jobset: &str, actions: &Actions) -> News {
+        let mut news = News::default();
+        let mut known = self.gangs.lock().unwrap_or_else(PoisonError::into_inner);
+        let names: Vec<&str> = actions.gangs.iter().map(|g| g.name.as_str()).collect();
+        known.retain(|name, k| k.jobset != jobset || names.contains(&name.as_str()));
+        for gang in &actions.gangs {
+            let settled = gang.state == State::Scheduled;
+            let entry = known.entry(gang.name.clone()).or_insert_with(|| Known {
+                jobset: jobset.to_owned(),
+                settled,
+                waiting_since: Instant::now(),
+                told: None,
+                // What was due before Muster looked was told by whoever looked then.
+                timed_out: gang.overdue(actions).is_some_and(|by| by > PATIENCE),
+            });
+            entry.update(gang, actions, &mut news);
+        }
+        if let Some(reason) = &actions.refused {
+            let mut refusals = self.refusals.lock().unwrap_or_else(PoisonError::into_inner);
+            if refusals.insert(jobset.to_owned(), reason.clone()).as_ref() != Some(reason) {
+                news.events.push(warning("GangRefused", reason.clone()));
+            }
+        }
+        news
+    }
+
+    /// Publishes events; one that cannot be written is logged and dropped.
+    pub async fn publish(&self, jobset: &DynamicObject, news: &News) {
+        for told in &news.events {
+            self.send(jobset, told).await;
+        }
+    }
+
+    pub async fn refuse(&self, jobset: &DynamicObject, note: String) {
+        let uid = jobset.metadata.uid.clone().unwrap_or_default();
+        let new = {
+            let mut refusals = self.refusals.lock().unwrap_or_else(PoisonError::into_inner);
+            refusals.insert(uid, note.clone()).as_ref() != Some(&note)
+        };
+        if new {
+            self.send(jobset, &warning("GangRefused", note)).await;
+        }
+    }
+
+    pub async fn created(&self, jobset: &DynamicObject, gangs: &[Standing]) {
+        let names: Vec<&str> = gangs.iter().take(4).map(|g| g.name.as_str()).collect();
+        let more = if gangs.len() > names.len() {
+            ", ..."
+        } else {
+            ""
+        };
+        let note = format!(
+            "{} gang(s) ready for their pods: {}{more}",
+            gangs.len(),
+            names.join(", ")
+        );
+        let told = Told {
+            kind: EventType::Normal,
+            reason: "GangCreated",
+            note,
+        };
+        self.send(jobset, &told).await;
+    }
+
+    async fn send(&self, jobset: &DynamicObject, told: &Told) {
+        let types = jobset.types.clone().unwrap_or_default();
+        let reference = k8s_openapi::api::core::v1::ObjectReference {
+            api_version: Some(types.api_version),
+            kind: Some(types.kind),
+            name: jobset.meta().name.clone(),
+            namespace: jobset.meta().namespace.clone(),
+            uid: jobset.meta().uid.clone(),
+            ..Default::default()
+        };
+        let event = Event {
+            type_: told.kind,
+            reason: told.reason.to_owned(),
+            note: Some(told.note.chars().take(1000).collect()),
+            action: "Gang".to_owned(),
+            secondary: None,
+        };
+        if let Err(error) = self.recorder.publish(&event, &reference).await {
+            tracing::warn!(%error, reason = told.reason, "an event could not be written");
+        }
+    }
+}
+
+fn warning(reason: &'static str, note: String) -> Told {
+    Told {
+        kind: EventType::Warning,
+        reason,
+        note,
+    }
+}
+
+impl Standing {
+    /// By how much the gang has waited longer than it may.
+    fn overdue(&self, actions: &Actions) -> Option<Duration> {
+        let (limit, _) = actions.timeout?;
+        let waits = self.state != State::Scheduled;
+        self.age?.checked_sub(limit).filter(|_| waits)
+    }
+}
+
+impl Known {
+    fn update(&mut self, gang: &Standing, actions: &Actions, news: &mut News) {
+        let now = Instant::now();
+        let reason = match &gang.state {
+            State::Scheduled => {
+                if !self.settled {
+                    self.settled = true;
+                    news.events.push(Told {
+                        kind: EventType::Normal,
+                        reason: "GangScheduled",
+                        note: format!("{}: {} of {} pods placed", gang.name, gang.bound, gang.size),
+                    });
+                }
+                return;
+            }
+            State::Waiting(reason) => reason.clone(),
+            State::Empty => None,
+        };
+        if self.settled {
+            self.settled = false;
+            self.waiting_since = now;
+        }
+        self.tell_waiting(now, gang, reason, news);
+        let Some((limit, action)) = actions.timeout else {
+            return;
+        };
+        match gang.overdue(actions) {
+            Some(_) if !self.timed_out => {
+                self.timed_out = true;
+                news.timed_out = Some(action);
+                news.events.push(warning(
+                    "GangTimedOut",
+                    format!("{} waits longer than {limit:?}", gang.name),
+                ));
+            }
+            Some(_) => {}
+            None => {
+                let left = limit.saturating_sub(gang.age.unwrap_or_default());
+                news.again_in(left + Duration::from_millis(100));
+            }
+        }
+    }
+
+    fn tell_waiting(
+        &mut self,
+        now: Instant,
+        gang: &Standing,
+        reason: Option<String>,
+        news: &mut News,
+    ) {
+        let waited = now.duration_since(self.waiting_since);
+        if waited < PATIENCE {
+            news.again_in(PATIENCE - waited);
+            return;
+        }
+        // The scheduler's numbers change with every attempt; that is no news.
+        let Some(reason) = reason else { return };
+        let quiet = self
+            .told
+            .as_ref()
+            .is_none_or(|(at, told)| *told != reason && now.duration_since(*at) >= SILENCE);
+        if quiet {
+            let note = format!(
+                "{}: {} of {} pods placed, {} needed: {reason}",
+                gang.name, gang.bound, gang.size, gang.quorum
+            );
+            news.events.push(warning("GangWaiting", note));
+            self.told = Some((now, reason));
+        }
+    }
+}
+
+impl News {
+    fn again_in(&mut self, after: Duration) {
+        self.look_again = Some(self.look_again.map_or(after, |other| other.min(after)));
+    }
+}
