@@ -76,6 +76,15 @@ pub struct Serve {
     #[command(flatten)]
     pub cluster: Cluster,
 
+    /// Kubeconfig of the cluster to reconcile. In a pod the service account is used; without
+    /// either, Muster only answers reviews
+    #[arg(long, env = "MUSTER_KUBECONFIG", value_name = "FILE")]
+    pub kubeconfig: Option<PathBuf>,
+
+    /// Namespace of Muster's own objects
+    #[arg(long, env = "POD_NAMESPACE", default_value = "muster-system")]
+    pub namespace: String,
+
     /// Log lines for people or for machines
     #[arg(long, env = "MUSTER_LOG_FORMAT", value_enum, default_value_t)]
     pub log_format: LogFormat,
@@ -106,12 +115,12 @@ pub struct Files {
 /// What is taken for granted about a cluster that nobody has looked at.
 #[derive(Debug, Args)]
 pub struct Cluster {
-    /// Scheduler of workloads that name none: native, volcano, coscheduling
-    #[arg(long, env = "MUSTER_SCHEDULER", default_value = "native", value_name = "NAME",
-          value_parser = parse_scheduler)]
-    pub scheduler: SchedulerKind,
+    /// Scheduler of workloads that name none: native, volcano, coscheduling. Without it: what the
+    /// cluster serves, or native where there is no cluster
+    #[arg(long, env = "MUSTER_SCHEDULER", value_name = "NAME", value_parser = parse_scheduler)]
+    pub scheduler: Option<SchedulerKind>,
 
-    /// Kubernetes version, for native gangs: 1.35, 1.36 or 1.37
+    /// Kubernetes version, for native gangs where there is no cluster: 1.35, 1.36 or 1.37
     #[arg(
         long,
         env = "MUSTER_KUBERNETES",
@@ -123,7 +132,8 @@ pub struct Cluster {
 
 impl Cluster {
     pub fn snapshot(&self) -> Snapshot {
-        Snapshot::assumed(self.scheduler, self.kubernetes)
+        let scheduler = self.scheduler.unwrap_or(SchedulerKind::Native);
+        Snapshot::assumed(scheduler, self.kubernetes)
     }
 }
 

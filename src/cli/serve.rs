@@ -6,9 +6,15 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use arc_swap::ArcSwap;
+use kube::Client;
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use tokio::task::JoinSet;
+
 use crate::admission;
 use crate::args::Serve;
 use crate::certs::{self, Authority, Certificates, Source, Subject};
+use crate::controller::{self, Cluster, discovery};
 use crate::server::{self, Config, Handler, Server, Signals};
 
 /// Where the development CA and leaf are kept when no directory is given.
@@ -22,6 +28,12 @@ pub enum ServeError {
          it out for a development certificate"
     )]
     TlsDir { source: certs::Error },
+    #[error("cannot use the kubeconfig: {0}")]
+    Kubeconfig(Box<kube::config::KubeconfigError>),
+    #[error("cannot use the pod's service account: {0}")]
+    InCluster(Box<kube::config::InClusterError>),
+    #[error("cannot reach the cluster: {0}")]
+    Cluster(Box<kube::Error>),
     #[error(transparent)]
     Certificates(#[from] certs::Error),
     #[error(transparent)]
@@ -32,9 +44,18 @@ pub enum ServeError {
 
 /// Serves until SIGTERM or SIGINT.
 pub async fn run(args: Serve) -> Result<(), ServeError> {
+    let client = connect(args.kubeconfig.as_deref()).await?;
     let certificates = Arc::new(certificates(args.tls_dir.as_deref())?);
-    let cluster = args.cluster.snapshot();
-    let handler: Handler = Arc::new(move |phase, body| admission::answer(phase, body, &cluster));
+    let cluster: Cluster = Arc::new(ArcSwap::from_pointee(args.cluster.snapshot()));
+    if let Some(client) = &client {
+        // Before the first review: a decision by an assumed cluster could not be taken back.
+        let found = discovery::discover(client).await;
+        let found = found.map_err(|source| ServeError::Cluster(Box::new(source)))?;
+        controller::update(&cluster, &found, args.cluster.scheduler);
+    }
+    let decide_by = Arc::clone(&cluster);
+    let handler: Handler =
+        Arc::new(move |phase, body| admission::answer(phase, body, &decide_by.load()));
     let config = Config {
         listen: args.listen,
         admin: args.admin_listen,
@@ -49,7 +70,38 @@ pub async fn run(args: Serve) -> Result<(), ServeError> {
     if let Err(error) = announce(&server, args.tls_dir.as_deref()) {
         tracing::debug!(%error, "cannot print the addresses");
     }
+    let mut background = JoinSet::new();
+    if let Some(client) = client {
+        let default = args.cluster.scheduler;
+        background.spawn(controller::keep_snapshot(
+            client.clone(),
+            default,
+            Arc::clone(&cluster),
+        ));
+        background.spawn(controller::reconcile(client, cluster));
+    }
     Ok(server.run_until_signalled(signals).await?)
+}
+
+/// The cluster to work on. A developer's own kubeconfig is never picked up by itself: serving on a
+/// laptop must not reconcile whatever cluster that points at.
+async fn connect(kubeconfig: Option<&Path>) -> Result<Option<Client>, ServeError> {
+    let config = match kubeconfig {
+        Some(path) => {
+            let file = Kubeconfig::read_from(path)
+                .map_err(|source| ServeError::Kubeconfig(Box::new(source)))?;
+            kube::Config::from_custom_kubeconfig(file, &KubeConfigOptions::default())
+                .await
+                .map_err(|source| ServeError::Kubeconfig(Box::new(source)))?
+        }
+        None if std::env::var_os("KUBERNETES_SERVICE_HOST").is_some() => {
+            kube::Config::incluster().map_err(|source| ServeError::InCluster(Box::new(source)))?
+        }
+        None => return Ok(None),
+    };
+    let client =
+        Client::try_from(config).map_err(|source| ServeError::Cluster(Box::new(source)))?;
+    Ok(Some(client))
 }
 
 fn certificates(tls_dir: Option<&Path>) -> Result<Certificates, ServeError> {

@@ -7,7 +7,7 @@
 pub mod decide;
 pub mod discovery;
 mod jobsets;
-mod observe;
+pub mod observe;
 mod status;
 
 use std::sync::Arc;

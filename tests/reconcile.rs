@@ -1,0 +1,165 @@
+//! What the reconciler decides, without a cluster: from a JobSet, its members and what exists.
+
+mod common;
+
+use kube::core::DynamicObject;
+use muster::admission::review::{Kind, Object, read_object};
+use muster::cli::admit;
+use muster::controller::decide::{self, Actions, Seen, State};
+use muster::controller::observe::{Phase, Pod};
+use muster::gang::{Attempt, SchedulerKind};
+use muster::scheduler::{Dialect, Snapshot};
+use serde_json::{Value, json};
+
+fn native(dialect: Dialect) -> Snapshot {
+    Snapshot::assumed(SchedulerKind::Native, dialect)
+}
+
+/// A JobSet with three gangs of four, as stored.
+fn stored(cluster: &Snapshot) -> Value {
+    let text = std::fs::read_to_string(common::fixtures("rules/accepted-job-replicas.yaml"));
+    let jobset = &common::documents(&text.unwrap())[0];
+    let mut stored = admit::create(Kind::JobSet, jobset, cluster).unwrap().object;
+    stored["metadata"]["uid"] = json!("4d1c");
+    stored
+}
+
+fn decide(jobset: &Value, pods: &[Pod], made: &[DynamicObject], cluster: &Snapshot) -> Actions {
+    let json = jobset.to_string();
+    let Ok(Object::JobSet(view)) = read_object(Kind::JobSet, &json) else {
+        panic!("not a JobSet");
+    };
+    let seen = Seen {
+        jobset: &view,
+        namespace: "ml",
+        pods,
+        made,
+    };
+    decide::decide(&seen, cluster)
+}
+
+fn pod(index: u32, attempt: u32, phase: Phase) -> Pod {
+    Pod {
+        part: "workers".into(),
+        index,
+        attempt: Attempt {
+            whole: attempt,
+            own: 0,
+        },
+        phase,
+        unscheduled: (phase == Phase::Pending).then(|| "no room".into()),
+    }
+}
+
+fn kinds(objects: &[DynamicObject]) -> Vec<&str> {
+    objects
+        .iter()
+        .map(|object| object.types.as_ref().unwrap().kind.as_str())
+        .collect()
+}
+
+#[test]
+fn a_new_jobset_gets_its_objects_and_a_settled_one_no_write() {
+    for dialect in Dialect::ALL {
+        let cluster = native(dialect);
+        let jobset = stored(&cluster);
+        let first = decide(&jobset, &[], &[], &cluster);
+        assert!(!first.apply.is_empty() && first.delete.is_empty());
+        let second = decide(&jobset, &[], &first.apply, &cluster);
+        assert!(second.apply.is_empty() && second.delete.is_empty());
+    }
+}
+
+#[test]
+fn a_restart_makes_a_new_gang_and_removes_the_old_one_after_its_pods() {
+    let cluster = native(Dialect::V1_37);
+    let mut jobset = stored(&cluster);
+    let made = decide(&jobset, &[], &[], &cluster).apply;
+    jobset["status"] = json!({"restarts": 1});
+    let old = [pod(0, 0, Phase::Bound)];
+    let during = decide(&jobset, &old, &made, &cluster);
+    assert_eq!(
+        kinds(&during.apply),
+        ["Workload", "PodGroup", "PodGroup", "PodGroup"]
+    );
+    // The gang of replica 0 and the Workload are in use; those of the others are not.
+    assert_eq!(kinds(&during.delete), ["PodGroup", "PodGroup"]);
+    let after = decide(&jobset, &[pod(0, 1, Phase::Pending)], &made, &cluster);
+    assert_eq!(after.delete.len(), 4);
+}
+
+#[test]
+fn a_replica_that_restarts_alone_gets_a_new_gang() {
+    let cluster = native(Dialect::V1_37);
+    let mut jobset = stored(&cluster);
+    let made = decide(&jobset, &[], &[], &cluster).apply;
+    jobset["status"] =
+        json!({"replicatedJobsStatus": [{"name": "workers", "jobRestarts": [0, 1, 0]}]});
+    let actions = decide(&jobset, &[], &made, &cluster);
+    assert_eq!(kinds(&actions.apply), ["PodGroup"]);
+    assert_eq!(kinds(&actions.delete), ["PodGroup"]);
+}
+
+#[test]
+fn a_suspended_or_finished_jobset_keeps_nothing_once_its_pods_are_gone() {
+    let cluster = native(Dialect::V1_37);
+    let mut jobset = stored(&cluster);
+    let made = decide(&jobset, &[], &[], &cluster).apply;
+    jobset["spec"]["suspend"] = json!(true);
+    let pods: Vec<Pod> = (0..3).map(|i| pod(i, 0, Phase::Bound)).collect();
+    assert!(decide(&jobset, &pods, &made, &cluster).delete.is_empty());
+    assert_eq!(decide(&jobset, &[], &made, &cluster).delete.len(), 4);
+    jobset["spec"]["suspend"] = json!(false);
+    jobset["status"] = json!({"terminalState": "Completed"});
+    let done = [pod(0, 0, Phase::Succeeded)];
+    assert_eq!(decide(&jobset, &done, &made, &cluster).delete.len(), 4);
+}
+
+#[test]
+fn a_deleted_jobset_is_left_to_the_garbage_collector() {
+    let cluster = native(Dialect::V1_37);
+    let mut jobset = stored(&cluster);
+    let made = decide(&jobset, &[], &[], &cluster).apply;
+    jobset["metadata"]["deletionTimestamp"] = json!("2026-11-16T00:00:00Z");
+    let actions = decide(&jobset, &[], &made, &cluster);
+    assert!(actions.apply.is_empty() && actions.delete.is_empty());
+}
+
+#[test]
+fn the_quorum_follows_members_that_are_done_where_the_scheduler_lets_it() {
+    let mut pods: Vec<Pod> = (0..3).map(|_| pod(0, 0, Phase::Bound)).collect();
+    pods.push(pod(0, 0, Phase::Succeeded));
+    for (dialect, writes) in [(Dialect::V1_37, 1), (Dialect::V1_36, 0)] {
+        let cluster = native(dialect);
+        let jobset = stored(&cluster);
+        let made = decide(&jobset, &[], &[], &cluster).apply;
+        let actions = decide(&jobset, &pods, &made, &cluster);
+        assert_eq!(actions.apply.len(), writes, "{dialect}");
+        if let [group] = &actions.apply[..] {
+            let policy = &group.data["spec"]["schedulingPolicy"];
+            assert_eq!(policy["gang"]["minCount"], 3);
+        }
+    }
+}
+
+#[test]
+fn a_gang_is_scheduled_when_its_quorum_is_on_nodes_and_says_why_it_waits() {
+    let cluster = native(Dialect::V1_37);
+    let jobset = stored(&cluster);
+    let mut pods: Vec<Pod> = (0..4).map(|_| pod(1, 0, Phase::Bound)).collect();
+    pods.push(pod(2, 0, Phase::Pending));
+    let actions = decide(&jobset, &pods, &[], &cluster);
+    let states: Vec<&State> = actions.gangs.iter().map(|gang| &gang.state).collect();
+    let waits = State::Waiting(Some("no room".into()));
+    assert_eq!(states, [&State::Empty, &State::Scheduled, &waits]);
+}
+
+#[test]
+fn a_jobset_that_muster_never_stamped_gets_no_objects_and_is_told() {
+    let cluster = native(Dialect::V1_37);
+    let text = std::fs::read_to_string(common::fixtures("rules/accepted-job-replicas.yaml"));
+    let jobset = &common::documents(&text.unwrap())[0];
+    let actions = decide(jobset, &[], &[], &cluster);
+    assert!(actions.apply.is_empty());
+    assert!(actions.refused.unwrap().contains("created without Muster"));
+}
