@@ -51,11 +51,51 @@ Names end in a hash of the object's uid, which only a cluster knows; a fixed sta
 Exit status: 0 everything is rendered, 1 something is refused, 2 a file cannot be read.")]
     Render(Files),
 
+    /// Add gangConfig and groupSchedulingConfig to the installed JobSet CRD, or take them away
+    #[command(subcommand)]
+    Crd(Crd),
+
     /// Write a development CA and a server certificate
     #[command(after_help = "Example:
   muster certs --dir certs --name muster.example.internal
   writes ca.crt, ca.key, tls.crt and tls.key. A CA that is still valid is kept.")]
     Certs(Certs),
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Crd {
+    /// Add the fields; does nothing when they are there
+    #[command(after_help = "Examples:
+  muster crd extend --dry-run
+  muster crd extend --watch
+  goes on after a JobSet upgrade, which replaces the CRD and drops the fields.")]
+    Extend {
+        /// Print what would change, and write nothing
+        #[arg(long, conflicts_with = "watch")]
+        dry_run: bool,
+        /// Add the fields again whenever they are gone
+        #[arg(long)]
+        watch: bool,
+        #[command(flatten)]
+        target: Target,
+    },
+    /// Remove the fields that extend added, and nothing else. JobSets lose them with the CRD
+    #[command(after_help = "Example:
+  muster crd revert --dry-run")]
+    Revert {
+        /// Print what would change, and write nothing
+        #[arg(long)]
+        dry_run: bool,
+        #[command(flatten)]
+        target: Target,
+    },
+}
+
+#[derive(Debug, Args)]
+pub struct Target {
+    /// Kubeconfig of the cluster; without it, the one that kubectl would use
+    #[arg(long, value_name = "FILE")]
+    pub kubeconfig: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]

@@ -6,9 +6,10 @@ use std::io::Write as _;
 use std::process::ExitCode;
 
 use clap::Parser as _;
-use muster::args::{Certs, Cli, Command, Files};
+use muster::args::{Certs, Cli, Command, Crd, Files};
 use muster::cli::check::Verdict;
-use muster::cli::{check, render, serve};
+use muster::cli::crd::{Mode, Wish};
+use muster::cli::{check, crd, render, serve};
 use muster::{certs, server};
 
 fn main() -> ExitCode {
@@ -33,12 +34,10 @@ fn run(command: Command) -> Result<ExitCode, Box<dyn std::error::Error>> {
         Command::Check(files) => with_output(files, check::run),
         Command::Render(files) => with_output(files, render::run),
         Command::Certs(args) => write_certs(&args),
+        Command::Crd(args) => change_crd(args),
         Command::Serve(args) => {
             server::log::init(args.log_format);
-            let runtime = tokio::runtime::Builder::new_multi_thread()
-                .enable_all()
-                .build()?;
-            runtime.block_on(serve::run(args))?;
+            runtime()?.block_on(serve::run(args))?;
             Ok(ExitCode::SUCCESS)
         }
     }
@@ -63,6 +62,30 @@ fn with_output(files: Files, command: FileCommand) -> Result<ExitCode, Box<dyn s
     )?;
     out.flush()?;
     Ok(ExitCode::from(verdict as u8))
+}
+
+fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    builder.enable_all().build()
+}
+
+fn change_crd(args: Crd) -> Result<ExitCode, Box<dyn std::error::Error>> {
+    let (wish, dry_run, watch, target) = match args {
+        Crd::Extend {
+            dry_run,
+            watch,
+            target,
+        } => (Wish::Extend, dry_run, watch, target),
+        Crd::Revert { dry_run, target } => (Wish::Revert, dry_run, false, target),
+    };
+    let mode = match (dry_run, watch) {
+        (true, _) => Mode::DryRun,
+        (_, true) => Mode::Watch,
+        _ => Mode::Once,
+    };
+    let kubeconfig = target.kubeconfig.as_deref();
+    runtime()?.block_on(crd::run(wish, mode, kubeconfig, &mut std::io::stdout()))?;
+    Ok(ExitCode::SUCCESS)
 }
 
 fn write_certs(args: &Certs) -> Result<ExitCode, Box<dyn std::error::Error>> {

@@ -4,6 +4,8 @@
 
 pub mod admit;
 pub mod check;
+mod connect;
+pub mod crd;
 pub mod files;
 pub mod render;
 mod report;

@@ -7,10 +7,9 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use arc_swap::ArcSwap;
-use kube::Client;
-use kube::config::{KubeConfigOptions, Kubeconfig};
 use tokio::task::JoinSet;
 
+use super::connect::{self, ConnectError};
 use crate::admission;
 use crate::args::Serve;
 use crate::certs::{self, Authority, Certificates, Source, Subject};
@@ -28,10 +27,8 @@ pub enum ServeError {
          it out for a development certificate"
     )]
     TlsDir { source: certs::Error },
-    #[error("cannot use the kubeconfig: {0}")]
-    Kubeconfig(Box<kube::config::KubeconfigError>),
-    #[error("cannot use the pod's service account: {0}")]
-    InCluster(Box<kube::config::InClusterError>),
+    #[error(transparent)]
+    Connect(#[from] ConnectError),
     #[error("cannot reach the cluster: {0}")]
     Cluster(Box<kube::Error>),
     #[error(transparent)]
@@ -44,7 +41,7 @@ pub enum ServeError {
 
 /// Serves until SIGTERM or SIGINT.
 pub async fn run(args: Serve) -> Result<(), ServeError> {
-    let client = connect(args.kubeconfig.as_deref()).await?;
+    let client = connect::server(args.kubeconfig.as_deref()).await?;
     let certificates = Arc::new(certificates(args.tls_dir.as_deref())?);
     let cluster: Cluster = Arc::new(ArcSwap::from_pointee(args.cluster.snapshot()));
     if let Some(client) = &client {
@@ -81,27 +78,6 @@ pub async fn run(args: Serve) -> Result<(), ServeError> {
         background.spawn(controller::reconcile(client, cluster));
     }
     Ok(server.run_until_signalled(signals).await?)
-}
-
-/// The cluster to work on. A developer's own kubeconfig is never picked up by itself: serving on a
-/// laptop must not reconcile whatever cluster that points at.
-async fn connect(kubeconfig: Option<&Path>) -> Result<Option<Client>, ServeError> {
-    let config = match kubeconfig {
-        Some(path) => {
-            let file = Kubeconfig::read_from(path)
-                .map_err(|source| ServeError::Kubeconfig(Box::new(source)))?;
-            kube::Config::from_custom_kubeconfig(file, &KubeConfigOptions::default())
-                .await
-                .map_err(|source| ServeError::Kubeconfig(Box::new(source)))?
-        }
-        None if std::env::var_os("KUBERNETES_SERVICE_HOST").is_some() => {
-            kube::Config::incluster().map_err(|source| ServeError::InCluster(Box::new(source)))?
-        }
-        None => return Ok(None),
-    };
-    let client =
-        Client::try_from(config).map_err(|source| ServeError::Cluster(Box::new(source)))?;
-    Ok(Some(client))
 }
 
 fn certificates(tls_dir: Option<&Path>) -> Result<Certificates, ServeError> {

@@ -5,6 +5,7 @@
 
 mod barrier;
 pub mod children;
+pub mod crd;
 mod groups;
 mod modes;
 mod order;

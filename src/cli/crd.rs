@@ -1,0 +1,129 @@
+//! `muster crd`: add the gang fields to the installed JobSet CRD, keep them there, take them away.
+
+use std::io::Write;
+use std::path::Path;
+
+use futures::StreamExt as _;
+use json_patch::{Patch, PatchOperation};
+use kube::api::{Api, PatchParams};
+use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
+use kube::runtime::{WatchStreamExt as _, watcher};
+use kube::{Client, api};
+
+use super::connect::{self, ConnectError};
+use super::yaml;
+use crate::workload::jobset::crd::{self, CRD, CrdError};
+
+/// What to do with the fields.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wish {
+    Extend,
+    Revert,
+}
+
+/// Whether to write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    Once,
+    /// Print what would change.
+    DryRun,
+    /// Go on after a JobSet upgrade has replaced the CRD.
+    Watch,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error(transparent)]
+    Connect(#[from] ConnectError),
+    #[error("cannot read or write the CRD {CRD}: {0}")]
+    Api(Box<kube::Error>),
+    #[error(transparent)]
+    Crd(#[from] CrdError),
+    #[error(transparent)]
+    Io(#[from] std::io::Error),
+}
+
+impl From<kube::Error> for Error {
+    fn from(error: kube::Error) -> Self {
+        Self::Api(Box::new(error))
+    }
+}
+
+/// Runs the command against the cluster of the kubeconfig.
+pub async fn run(
+    wish: Wish,
+    mode: Mode,
+    kubeconfig: Option<&Path>,
+    out: &mut dyn Write,
+) -> Result<(), Error> {
+    let client = connect::user(kubeconfig).await?;
+    let api = crds(client);
+    step(&api, wish, mode, out).await?;
+    if mode != Mode::Watch {
+        return Ok(());
+    }
+    writeln!(out, "watching; Ctrl-C ends it")?;
+    let only = watcher::Config::default().fields(&format!("metadata.name={CRD}"));
+    let mut changes = std::pin::pin!(
+        watcher(api.clone(), only)
+            .default_backoff()
+            .applied_objects()
+    );
+    while let Some(change) = changes.next().await {
+        match change {
+            Ok(_) => step(&api, wish, mode, out).await?,
+            Err(error) => writeln!(out, "cannot watch: {error}; trying again")?,
+        }
+    }
+    Ok(())
+}
+
+fn crds(client: Client) -> Api<DynamicObject> {
+    let kind = GroupVersionKind::gvk("apiextensions.k8s.io", "v1", "CustomResourceDefinition");
+    Api::all_with(client, &ApiResource::from_gvk(&kind))
+}
+
+async fn step(
+    api: &Api<DynamicObject>,
+    wish: Wish,
+    mode: Mode,
+    out: &mut dyn Write,
+) -> Result<(), Error> {
+    let installed = api.get(CRD).await?;
+    let patch = match wish {
+        Wish::Extend => crd::extend(&installed.data)?,
+        Wish::Revert => crd::revert(&installed.data)?,
+    };
+    if patch.0.is_empty() {
+        if mode != Mode::Watch {
+            writeln!(out, "{CRD}: nothing to change")?;
+        }
+        return Ok(());
+    }
+    write!(out, "{}", diff(&patch))?;
+    if mode == Mode::DryRun {
+        writeln!(out, "{CRD}: not written (dry run)")?;
+        return Ok(());
+    }
+    let patch: api::Patch<()> = api::Patch::Json(patch);
+    api.patch(CRD, &PatchParams::default(), &patch).await?;
+    writeln!(out, "{CRD}: written")?;
+    Ok(())
+}
+
+/// The change for people: paths, and what comes or goes.
+fn diff(patch: &Patch) -> String {
+    let mut shown = String::new();
+    for operation in &patch.0 {
+        match operation {
+            PatchOperation::Add(add) => {
+                shown.push_str(&format!("+ {}\n", add.path));
+                for line in yaml::to_string(&add.value).lines() {
+                    shown.push_str(&format!("+   {line}\n"));
+                }
+            }
+            other => shown.push_str(&format!("- {}\n", other.path())),
+        }
+    }
+    shown
+}
