@@ -109,7 +109,7 @@ fn cases() -> Vec<(&'static str, Vec<u8>)> {
         ("jobset/typical", review(Kind::JobSet, &typical)),
         ("jobset/large", review(Kind::JobSet, &large)),
         ("pod/small", review(Kind::Pod, &pod(&small))),
-        ("pod/typical", review(Kind::Pod, &pod(&jobset(1, 1, 60)))),
+        ("pod/typical", review(Kind::Pod, &pod(&jobset(1, 1, 90)))),
         ("pod/large", review(Kind::Pod, &pod(&jobset(1, 20, 50)))),
     ]
 }
