@@ -38,6 +38,10 @@ certs:
 image TAG="muster:dev":
     docker build --tag {{TAG}} .
 
+# Print what installs Muster in a cluster; OVERLAY is base or cert-manager
+manifest OVERLAY="base":
+    kubectl kustomize manifests/{{OVERLAY}}
+
 # What CI runs
 ci:
     bash .ci/run
