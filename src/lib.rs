@@ -17,6 +17,7 @@
 //!   [`admission::decide`].
 //! - [`controller`]: makes a plan's objects in a cluster and follows them.
 //! - [`server`], [`certs`]: the HTTPS server around admission. Know nothing of gangs.
+//! - [`controller`]: what runs beside admission in a cluster: leadership, Muster's own CA.
 //! - [`cli`], [`args`]: `check`, `render`, `serve`, `certs`.
 //!
 //! Dependencies point from the bottom of this list to its top, and never back.

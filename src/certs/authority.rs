@@ -3,8 +3,10 @@
 //! It knows keys and names; it touches no file and starts no task.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use arc_swap::ArcSwap;
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa,
     Issuer, KeyPair, KeyUsagePurpose, PKCS_ECDSA_P256_SHA256,
@@ -161,6 +163,25 @@ impl Authority {
 
     pub fn key_pem(&self) -> String {
         self.issuer.key().serialize_pem()
+    }
+}
+
+/// The CA that signs leaves now. Clones share it, so that whoever keeps the CAs can change it under
+/// a running server.
+#[derive(Clone)]
+pub struct Signer(Arc<ArcSwap<Authority>>);
+
+impl Signer {
+    pub fn new(authority: Authority) -> Self {
+        Self(Arc::new(ArcSwap::from_pointee(authority)))
+    }
+
+    pub fn current(&self) -> Arc<Authority> {
+        self.0.load_full()
+    }
+
+    pub fn replace(&self, authority: Authority) {
+        self.0.store(Arc::new(authority));
     }
 }
 

@@ -12,7 +12,7 @@ pub mod reload;
 use std::io;
 use std::path::PathBuf;
 
-pub use authority::{Authority, Subject};
+pub use authority::{Authority, Signer, Subject};
 pub use reload::{Certificates, Source};
 
 /// Why a certificate could not be made, read or taken into use.

@@ -15,7 +15,7 @@ use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 
 use super::Error;
-use super::authority::{Authority, Subject};
+use super::authority::{Signer, Subject};
 use super::files::{self, Material};
 use super::pair::{OutOfValidity, Pair, Validity};
 
@@ -27,11 +27,8 @@ pub enum Source {
     Files(PathBuf),
     /// A directory that Muster keeps fresh with a CA of its own.
     Development { dir: PathBuf, subject: Subject },
-    /// A leaf that never touches a disk, signed by a CA in memory.
-    Memory {
-        authority: Box<Authority>,
-        subject: Subject,
-    },
+    /// A leaf that never touches a disk, signed by a CA in memory; a new one when that CA changes.
+    Memory { signer: Signer, subject: Subject },
 }
 
 /// How often the certificate changed, and how often a new one was refused.
@@ -188,19 +185,21 @@ impl Source {
                 files::renew_development(dir, subject, now)?;
                 files::read(dir)
             }
-            Self::Memory { authority, subject } => match loaded {
-                Some(loaded) if subject.is_met_by(&loaded.pair.facts, now) => {
-                    Ok(loaded.material.clone())
+            Self::Memory { signer, subject } => {
+                let authority = signer.current();
+                if let Some(loaded) = loaded
+                    && authority.signed(&loaded.pair.facts)
+                    && subject.is_met_by(&loaded.pair.facts, now)
+                {
+                    return Ok(loaded.material.clone());
                 }
-                _ => {
-                    let leaf = authority.issue(subject, now)?;
-                    Ok(Material {
-                        certificate: leaf.certificate.into_bytes(),
-                        key: leaf.key.into_bytes(),
-                        authority: Some(authority.certificate_pem().as_bytes().to_vec()),
-                    })
-                }
-            },
+                let leaf = authority.issue(subject, now)?;
+                Ok(Material {
+                    certificate: leaf.certificate.into_bytes(),
+                    key: leaf.key.into_bytes(),
+                    authority: Some(authority.certificate_pem().as_bytes().to_vec()),
+                })
+            }
         }
     }
 }

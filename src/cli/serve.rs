@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 use super::connect::{self, ConnectError};
 use crate::admission;
 use crate::args::Serve;
-use crate::certs::{self, Authority, Certificates, Source, Subject};
+use crate::certs::{self, Authority, Certificates, Signer, Source, Subject};
 use crate::controller::{self, Cluster, discovery};
 use crate::server::{self, Config, Handler, Server, Signals};
 
@@ -95,8 +95,8 @@ fn certificates(tls_dir: Option<&Path>) -> Result<Certificates, ServeError> {
         Err(certs::Error::Write { path, source }) => {
             let path = path.display().to_string();
             tracing::warn!(path, %source, "cannot keep a certificate on disk, one in memory serves");
-            let authority = Box::new(Authority::generate(SystemTime::now())?);
-            let memory = Source::Memory { authority, subject };
+            let signer = Signer::new(Authority::generate(SystemTime::now())?);
+            let memory = Source::Memory { signer, subject };
             Ok(Certificates::open(memory)?)
         }
         opened => Ok(opened?),

@@ -4,9 +4,11 @@
 //! is watches ([`jobsets`]), what the cluster serves ([`discovery`]) and events ([`status`]). It
 //! calls the same workload adapter and scheduler backends as admission does, and knows no HTTP.
 
+pub mod authority;
 pub mod decide;
 pub mod discovery;
 mod jobsets;
+pub mod lease;
 pub mod observe;
 mod status;
 

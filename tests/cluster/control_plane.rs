@@ -185,6 +185,17 @@ impl ControlPlane {
         self.kubeconfig_for(name, &Credential::Token(token))
     }
 
+    /// A client with the rights of that service account, and no others.
+    pub async fn service_account_client(&self, namespace: &str, name: &str) -> Result<Client> {
+        client(&self.service_account_kubeconfig(namespace, name).await?).await
+    }
+
+    /// One more etcd and apiserver, for what would disturb the tests that share this one.
+    pub async fn another(&self, name: &str) -> Result<ControlPlane> {
+        let (components, group) = (Arc::clone(&self.components), Arc::clone(&self.group));
+        ControlPlane::start(components, group, name).await
+    }
+
     /// A place for files that a component reads.
     pub fn dir(&self) -> &Path {
         &self.dir

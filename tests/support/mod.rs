@@ -11,7 +11,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, SystemTime};
 
 use muster::admission::{Answer, Outcome, Phase, Record, Unanswerable};
-use muster::certs::{Authority, Certificates, Source, Subject};
+use muster::certs::{Authority, Certificates, Signer, Source, Subject};
 use muster::server::{Config, Error, Handler, Server, Signals};
 use rustls::RootCertStore;
 use rustls::pki_types::CertificateDer;
@@ -85,8 +85,8 @@ pub fn roots(pem: &[u8]) -> RootCertStore {
 
 pub fn in_memory(subject: Subject) -> Certificates {
     let authority = Authority::generate(SystemTime::now()).expect("a CA");
-    let authority = Box::new(authority);
-    Certificates::open(Source::Memory { authority, subject }).expect("a leaf")
+    let signer = Signer::new(authority);
+    Certificates::open(Source::Memory { signer, subject }).expect("a leaf")
 }
 
 /// A server with a certificate of its own making.
