@@ -15,6 +15,7 @@ mod cluster;
 mod components;
 mod control_plane;
 mod health;
+mod install;
 mod kubeconfig;
 mod manifests;
 mod objects;

@@ -67,8 +67,7 @@ impl Found {
     /// removed meanwhile.
     fn patch(&self, bundle: &str) -> Value {
         let bundle = BASE64_STANDARD.encode(bundle);
-        let entry =
-            |(name, _): &(String, Known)| json!({"name": name, "clientConfig": {"caBundle": bundle}});
+        let entry = |(name, _): &(String, Known)| json!({"name": name, "clientConfig": {"caBundle": bundle}});
         json!({
             "apiVersion": format!("{GROUP}/{API_VERSION}"),
             "kind": self.kind,

@@ -1,6 +1,9 @@
 //! The promises that a real cluster must keep, one file per theme.
 
+mod authority;
 mod harness;
+mod install;
+mod leadership;
 mod native;
 
 use crate::runner::{Test, test};
@@ -14,5 +17,20 @@ pub fn all() -> Vec<Test> {
         test(harness::pods_stay_on_the_nodes_of_their_test),
         test(harness::process_ends_when_asked),
         test(native::gang_binds_nothing_until_it_fits),
+        test(install::everything_in_the_manifests_is_accepted),
+        test(install::objects_without_a_gang_never_reach_muster),
+        test(install::objects_with_a_gang_are_refused_while_muster_is_down),
+        test(install::the_system_is_spared_even_with_a_gang),
+        test(install::malformed_jobsets_get_the_schemas_answer),
+        test(install::gang_fields_count_once_the_crd_has_them),
+        test(install::removing_the_last_gang_field_still_reaches_muster),
+        test(install::a_ganged_jobset_can_be_deleted_while_muster_is_down),
+        test(leadership::one_replica_leads_and_hands_over_when_it_stops),
+        test(leadership::a_dead_leaders_lease_runs_out),
+        test(leadership::a_leader_that_cannot_reach_the_api_steps_down),
+        test(authority::replicas_that_start_at_once_agree_on_one_ca),
+        test(authority::the_bundle_is_written_restored_and_then_left_alone),
+        test(authority::a_new_ca_is_trusted_before_it_signs),
+        test(authority::no_other_secret_and_no_other_webhook_is_open_to_muster),
     ]
 }

@@ -1,0 +1,251 @@
+//! The manifests on a real apiserver, with Muster down: what is called, and what is spared.
+
+use anyhow::{Context, Result, bail, ensure};
+use kube::api::{Api, DynamicObject, Patch, PatchParams};
+use serde_json::{Value, json};
+
+use crate::health::{PATIENCE, wait_for};
+use crate::install::{Installed, NAMESPACE, OLDER, jobset, pod_template};
+use crate::sandbox::Sandbox;
+
+const GANG: &str = "muster.dev/gang";
+const MODE: &str = "muster.dev/gang-mode";
+const REFUSED: &str = "connection refused";
+
+impl Installed {
+    /// Refused because the webhook of that name was called, and nobody answered.
+    async fn calls(&self, webhook: &str, object: &Value) -> Result<()> {
+        match self.objects.try_create(object, "default").await {
+            Ok(_) => bail!("{webhook} was not called for {object}"),
+            Err(error) => called(webhook, error),
+        }
+    }
+
+    async fn spares(&self, object: &Value) -> Result<()> {
+        let created = self.objects.try_create(object, "default").await;
+        created.context("an object without a gang").map(|_| ())
+    }
+
+    /// New configurations reach the apiserver's admission a moment after they are stored.
+    async fn in_force(&self) -> Result<()> {
+        wait_for("the webhooks to be in force", PATIENCE, async || {
+            self.calls("jobsets.muster.dev", &with_mode(jobset("a"), "/metadata"))
+                .await?;
+            self.calls("stamped-jobs.muster.dev", &stamped(job())).await
+        })
+        .await
+    }
+
+    async fn jobsets(&self) -> Result<Api<DynamicObject>> {
+        let api = self
+            .objects
+            .api("jobset.x-k8s.io/v1alpha2", "JobSet", "default");
+        api.await
+    }
+}
+
+fn called(webhook: &str, error: anyhow::Error) -> Result<()> {
+    let said = format!("{error:#}");
+    let expected = format!("failed calling webhook \"{webhook}\"");
+    ensure!(said.contains(&expected) && said.contains(REFUSED), "{said}");
+    Ok(())
+}
+
+fn with_mode(mut object: Value, metadata: &str) -> Value {
+    let (parent, _) = metadata.rsplit_once('/').unwrap();
+    let parent = object.pointer_mut(parent).unwrap();
+    if parent["metadata"].is_null() {
+        parent["metadata"] = json!({});
+    }
+    parent["metadata"]["annotations"] = json!({MODE: "Gang"});
+    object
+}
+
+fn stamped(mut object: Value) -> Value {
+    object["metadata"]["labels"] = json!({GANG: "workers"});
+    object
+}
+
+fn job() -> Value {
+    json!({
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": "job"},
+        "spec": {"template": pod_template()},
+    })
+}
+
+fn pod() -> Value {
+    let mut pod = pod_template();
+    pod["apiVersion"] = json!("v1");
+    pod["kind"] = json!("Pod");
+    pod["metadata"] = json!({"name": "pod"});
+    pod
+}
+
+pub async fn everything_in_the_manifests_is_accepted(sandbox: Sandbox) -> Result<()> {
+    let installed = Installed::get(&sandbox).await?;
+    let deployments = installed.objects.api("apps/v1", "Deployment", NAMESPACE);
+    let deployment = deployments.await?.get("muster").await?;
+    assert_eq!(deployment.data["spec"]["replicas"], 2);
+    // As the pods that the Deployment asks for: admitted under the restricted standard.
+    let mut pod = deployment.data["spec"]["template"].clone();
+    pod["apiVersion"] = json!("v1");
+    pod["kind"] = json!("Pod");
+    pod["metadata"]["name"] = json!("muster-0");
+    installed.objects.try_create(&pod, NAMESPACE).await?;
+    Ok(())
+}
+
+pub async fn objects_without_a_gang_never_reach_muster(sandbox: Sandbox) -> Result<()> {
+    let installed = Installed::get(&sandbox).await?;
+    installed.in_force().await?;
+    installed.spares(&jobset("plain")).await?;
+    installed.spares(&job()).await?;
+    installed.spares(&pod()).await?;
+    let mut other = jobset("other");
+    other["metadata"]["annotations"] = json!({"example.com/a": "b"});
+    other["metadata"]["labels"] = json!({"example.com/a": "b"});
+    installed.spares(&other).await
+}
+
+pub async fn objects_with_a_gang_are_refused_while_muster_is_down(sandbox: Sandbox) -> Result<()> {
+    let installed = Installed::get(&sandbox).await?;
+    installed.in_force().await?;
+    for metadata in [
+        "/metadata",
+        "/spec/replicatedJobs/0/template/metadata",
+        "/spec/replicatedJobs/0/template/spec/template/metadata",
+    ] {
+        let ganged = with_mode(jobset("ganged"), metadata);
+        installed.calls("jobsets.muster.dev", &ganged).await?;
+    }
+    let mut labelled = jobset("labelled");
+    labelled["metadata"]["labels"] = json!({MODE: "Gang"});
+    installed.calls("jobsets.muster.dev", &labelled).await?;
+    let (job, pod) = (job(), pod());
+    let calls = [
+        ("stamped-jobs.muster.dev", stamped(job.clone())),
+        ("stamped-pods.muster.dev", stamped(pod.clone())),
+        ("declaring-jobs.muster.dev", with_mode(job, "/metadata")),
+        ("declaring-pods.muster.dev", with_mode(pod, "/metadata")),
+    ];
+    for (webhook, object) in calls {
+        installed.calls(webhook, &object).await?;
+    }
+    Ok(())
+}
+
+pub async fn the_system_is_spared_even_with_a_gang(sandbox: Sandbox) -> Result<()> {
+    let installed = Installed::get(&sandbox).await?;
+    installed.in_force().await?;
+    for namespace in ["kube-system", NAMESPACE] {
+        let ganged = with_mode(jobset("ganged"), "/metadata");
+        installed.objects.try_create(&ganged, namespace).await?;
+    }
+    Ok(())
+}
+
+pub async fn malformed_jobsets_get_the_schemas_answer(sandbox: Sandbox) -> Result<()> {
+    let installed = Installed::get(&sandbox).await?;
+    installed.in_force().await?;
+    let template =
+        |template: Value| json!({"replicatedJobs": [{"name": "a", "template": template}]});
+    for spec in [
+        json!("text"),
+        json!(null),
+        json!({"replicatedJobs": "text"}),
+        json!({"replicatedJobs": {"a": 1}}),
+        json!({"replicatedJobs": ["text", null, 7]}),
+        template(json!(7)),
+        template(json!({"metadata": "text", "spec": {}})),
+        template(json!({"metadata": {"annotations": "text", "labels": [1]}, "spec": 7})),
+        template(json!({"spec": {"template": {"metadata": {"annotations": [1]}}}})),
+        template(json!({"spec": {"template": "text"}})),
+    ] {
+        let mut malformed = jobset("malformed");
+        malformed["spec"] = spec.clone();
+        if let Err(error) = installed.spares(&malformed).await {
+            let said = format!("{error:#}");
+            let ours = ["webhook", "matchCondition", "match condition", "expression"];
+            let ours = ours.iter().any(|word| said.contains(word));
+            ensure!(!ours, "{spec}: {said}");
+        }
+    }
+    Ok(())
+}
+
+pub async fn gang_fields_count_once_the_crd_has_them(sandbox: Sandbox) -> Result<()> {
+    let installed = Installed::get(&sandbox).await?;
+    installed.in_force().await?;
+    let declare = |at: &str, field: &str| {
+        let mut declaring = jobset("fields");
+        declaring.pointer_mut(at).unwrap()[field] = json!({"gangMode": "Gang"});
+        declaring
+    };
+    let declaring = [
+        declare("/spec", "gangConfig"),
+        declare("/spec", "groupSchedulingConfig"),
+        declare("/spec/replicatedJobs/0", "gangConfig"),
+    ];
+    // The stock CRD prunes them, before any webhook could look.
+    for object in &declaring {
+        installed.spares(object).await?;
+    }
+
+    let crd = "jobsets.jobset.x-k8s.io";
+    let field = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+    let spec = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties";
+    let patch: json_patch::Patch = serde_json::from_value(json!([
+        {"op": "add", "path": format!("{spec}/gangConfig"), "value": field},
+        {"op": "add", "path": format!("{spec}/groupSchedulingConfig"), "value": field},
+        {
+            "op": "add",
+            "path": format!("{spec}/replicatedJobs/items/properties/gangConfig"),
+            "value": field,
+        },
+    ]))?;
+    let crds = installed
+        .objects
+        .api("apiextensions.k8s.io/v1", "CustomResourceDefinition", "");
+    let extended = Patch::<()>::Json(patch);
+    crds.await?
+        .patch(crd, &PatchParams::default(), &extended)
+        .await?;
+    for object in &declaring {
+        wait_for("the new fields", PATIENCE, async || {
+            installed.calls("jobsets.muster.dev", object).await
+        })
+        .await?;
+    }
+    installed.spares(&jobset("plain")).await
+}
+
+pub async fn removing_the_last_gang_field_still_reaches_muster(sandbox: Sandbox) -> Result<()> {
+    let installed = Installed::get(&sandbox).await?;
+    installed.in_force().await?;
+    let jobsets = installed.jobsets().await?;
+    let removal = Patch::Merge(json!({"metadata": {"annotations": {MODE: null}}}));
+    let removed = jobsets
+        .patch(OLDER[0], &PatchParams::default(), &removal)
+        .await;
+    let error = removed.err().context("the gang was removed unseen")?;
+    called("jobsets.muster.dev", error.into())
+}
+
+pub async fn a_ganged_jobset_can_be_deleted_while_muster_is_down(sandbox: Sandbox) -> Result<()> {
+    let installed = Installed::get(&sandbox).await?;
+    installed.in_force().await?;
+    let (api, [_, held]) = (installed.jobsets().await?, OLDER);
+    let free = Patch::Merge(json!({"metadata": {"finalizers": null}}));
+    let early = api.patch(held, &PatchParams::default(), &free).await;
+    called(
+        "jobsets.muster.dev",
+        early.err().context("not called")?.into(),
+    )?;
+
+    api.delete(held, &Default::default()).await?;
+    api.patch(held, &PatchParams::default(), &free).await?;
+    ensure!(api.get_opt(held).await?.is_none(), "it is still there");
+    Ok(())
+}
