@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 use muster::certs::authority::renewal_due;
 use muster::certs::files::{Made, read, renew_development, write_development};
 use muster::certs::pair::{Facts, Pair, seconds};
-use muster::certs::{Authority, Certificates, Source, Subject};
+use muster::certs::{Authority, Certificates, Signer, Source, Subject};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use x509_parser::prelude::{FromDer, X509Certificate};
@@ -174,4 +174,26 @@ fn opening_a_directory_without_certificates_names_the_missing_file() {
     let dir = tempfile::tempdir().unwrap();
     let error = Certificates::open(Source::Files(dir.path().to_owned())).unwrap_err();
     assert!(error.to_string().contains("tls.crt"), "{error}");
+}
+
+#[test]
+fn a_leaf_in_memory_follows_its_signer() {
+    let now = SystemTime::now();
+    let signer = Signer::new(Authority::generate(now).unwrap());
+    let (shared, subject) = (signer.clone(), Subject::default());
+    let certificates = Certificates::open(Source::Memory {
+        signer: shared,
+        subject,
+    });
+    let certificates = certificates.unwrap();
+    certificates.refresh(now);
+    assert_eq!(certificates.reloads().taken, 0, "nothing changed");
+
+    signer.replace(Authority::generate(now).unwrap());
+    certificates.refresh(now);
+    assert_eq!(certificates.reloads().taken, 1);
+    let trusted = signer.current().certificate_pem().as_bytes().to_vec();
+    assert_eq!(certificates.authority_pem(), Some(trusted));
+    certificates.refresh(now);
+    assert_eq!(certificates.reloads().taken, 1, "once");
 }

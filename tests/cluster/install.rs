@@ -35,11 +35,14 @@ impl Installed {
     pub async fn get(sandbox: &Sandbox) -> Result<&'static Installed> {
         static INSTALLED: OnceCell<Installed> = OnceCell::const_new();
         INSTALLED
-            .get_or_try_init(async || Installed::new(&sandbox.cluster.plane, "install").await)
+            .get_or_try_init(async || {
+                Installed::new(&sandbox.cluster.plane, "install", CLOSED_PORT).await
+            })
             .await
     }
 
-    pub async fn new(shared: &ControlPlane, name: &str) -> Result<Installed> {
+    /// On an apiserver of that name, which calls Muster at that port.
+    pub async fn new(shared: &ControlPlane, name: &str, port: u16) -> Result<Installed> {
         let plane = shared.another(name).await?;
         let objects = Objects::new(plane.client.clone());
         let installed = Installed { plane, objects };
@@ -61,7 +64,10 @@ impl Installed {
         installed.objects.apply(&account, "default").await?;
 
         let manifests = render(installed.plane.components(), Path::new(BASE))?;
-        let manifests: Vec<Value> = manifests.into_iter().map(to_loopback).collect();
+        let manifests: Vec<Value> = manifests
+            .into_iter()
+            .map(|object| to_loopback(object, port))
+            .collect();
         installed.objects.apply_all(&manifests, NAMESPACE).await?;
         Ok(installed)
     }
@@ -110,13 +116,13 @@ pub fn pod_template() -> Value {
 }
 
 /// The Service and the port in the webhooks' references to it: nothing runs in pods here.
-fn to_loopback(mut object: Value) -> Value {
+fn to_loopback(mut object: Value, port: u16) -> Value {
     if object["kind"] == "Service" {
         object["spec"] = json!({"type": "ExternalName", "externalName": "127.0.0.1"});
     }
     let hooks = object.get_mut("webhooks").and_then(Value::as_array_mut);
     for hook in hooks.into_iter().flatten() {
-        hook["clientConfig"]["service"]["port"] = json!(CLOSED_PORT);
+        hook["clientConfig"]["service"]["port"] = json!(port);
     }
     object
 }

@@ -1,5 +1,6 @@
 //! Muster's own CA against a real apiserver, with the rights that the manifests give.
 
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, Result, ensure};
@@ -11,11 +12,17 @@ use k8s_openapi::api::admissionregistration::v1::{
 use k8s_openapi::api::core::v1::Secret;
 use kube::Client;
 use kube::api::{Api, DynamicObject, ListParams, Patch, PatchParams};
+use muster::admission::answer;
+use muster::certs::{Authority, Certificates, Signer, Source, Subject};
 use muster::controller::authority::{Keeper, MUTATING, SECRET, Trust, VALIDATING};
+use muster::gang::SchedulerKind;
+use muster::scheduler::{Dialect, Snapshot};
+use muster::server::{Config, Handler, Server};
 use serde_json::json;
 
 use crate::health::{PATIENCE, wait_for};
-use crate::install::{Installed, NAMESPACE};
+use crate::install::{Installed, NAMESPACE, jobset};
+use crate::ports::Port;
 use crate::sandbox::Sandbox;
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
@@ -118,28 +125,65 @@ pub async fn the_bundle_is_written_restored_and_then_left_alone(sandbox: Sandbox
 }
 
 pub async fn a_new_ca_is_trusted_before_it_signs(sandbox: Sandbox) -> Result<()> {
-    // A cluster of its own: this one is a year ahead.
-    let installed = Installed::new(&sandbox.cluster.plane, "rotation").await?;
+    // An apiserver of its own, for which Muster is up.
+    let port = Port::reserve()?.number;
+    let installed = Installed::new(&sandbox.cluster.plane, "rotation", port).await?;
+    let now = SystemTime::now();
+    let due = Authority::generate(now - DAY * 250)?;
+    let old = due.certificate_pem().to_owned();
+    let secret = json!({
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": SECRET},
+        "stringData": {"old.crt": old, "old.key": due.key_pem()},
+    });
+    installed.objects.apply(&secret, NAMESPACE).await?;
     let mut keeper = Keeper::open(installed.client().await?, NAMESPACE).await?;
     let signer = keeper.signer();
-    let old = signer.current().certificate_pem().to_owned();
-    let now = SystemTime::now();
-    keeper.look(now).await?;
-    keeper.look(now).await?;
+    let certificates = serve(signer.clone(), port).await?;
+    let mut ganged = jobset("ganged");
+    ganged["metadata"]["annotations"] = json!({"muster.dev/gang-mode": "Gang"});
+    let admitted = async || installed.objects.try_create(&ganged, "default").await;
 
-    let due = now + DAY * 250;
-    keeper.look(due).await?;
+    keeper.look(now).await?;
     for bundle in bundles(&installed).await? {
         ensure!(bundle.contains(&old), "the old one is still trusted");
         assert_eq!(bundle.matches("BEGIN CERTIFICATE").count(), 2);
     }
-    assert_eq!(signer.current().certificate_pem(), old, "it signs on");
-    // The first look that finds it there, and the second.
-    keeper.look(due).await?;
+    let stamped = wait_for("the apiserver to trust Muster", PATIENCE, admitted).await?;
+    let annotations = stamped.metadata.annotations.context("no annotations")?;
+    assert_eq!(annotations["muster.dev/scheduler"], "native");
+
+    assert_eq!(signer.current().certificate_pem(), old);
+    keeper.look(now).await?;
     assert_eq!(signer.current().certificate_pem(), old, "it may be news");
-    keeper.look(due).await?;
+    admitted().await?;
+    keeper.look(now).await?;
     assert_ne!(signer.current().certificate_pem(), old, "the new one signs");
+    // Not one call fails on the way.
+    while certificates.reloads().taken == 0 {
+        admitted().await?;
+    }
+    admitted().await?;
     Ok(())
+}
+
+/// Serves admission with leaves of that signer, each connection for one request only.
+async fn serve(signer: Signer, port: u16) -> Result<Arc<Certificates>> {
+    let subject = Subject::default();
+    let certificates = Certificates::open(Source::Memory { signer, subject })?;
+    let certificates = Arc::new(certificates.polled_every(Duration::from_millis(100)));
+    let config = Config {
+        listen: ([127, 0, 0, 1], port).into(),
+        admin: ([127, 0, 0, 1], 0).into(),
+        max_connection_age: Duration::ZERO,
+        ..Config::default()
+    };
+    let cluster = Snapshot::assumed(SchedulerKind::Native, Dialect::V1_37);
+    let handler: Handler = Arc::new(move |phase, body| answer(phase, body, &cluster));
+    let server = Server::bind(config, Arc::clone(&certificates), handler).await?;
+    tokio::spawn(server.run(std::future::pending()));
+    Ok(certificates)
 }
 
 pub async fn no_other_secret_and_no_other_webhook_is_open_to_muster(

@@ -1,0 +1,108 @@
+//! What the manifests promise to a cluster, read from the files themselves.
+
+mod roles;
+mod webhooks;
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use muster::cli::yaml;
+use muster::server::Config;
+use serde_json::{Value, json};
+
+/// Every object under `manifests/base`.
+fn base() -> Vec<Value> {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("manifests/base");
+    let mut objects = Vec::new();
+    for name in documents(&dir.join("kustomization.yaml"))[0]["resources"]
+        .as_array()
+        .unwrap()
+    {
+        objects.extend(documents(&dir.join(name.as_str().unwrap())));
+    }
+    objects
+}
+
+fn documents(path: &Path) -> Vec<Value> {
+    let text = std::fs::read_to_string(path).unwrap();
+    let documents = yaml::documents(&text).into_iter();
+    documents.map(|document| document.unwrap().value).collect()
+}
+
+fn object(kind: &str) -> Value {
+    let found = base().into_iter().find(|object| object["kind"] == kind);
+    found.unwrap_or_else(|| panic!("no {kind}"))
+}
+
+fn list(value: &Value) -> Vec<Value> {
+    value.as_array().cloned().unwrap_or_default()
+}
+
+fn words(value: &Value) -> Vec<String> {
+    let text = |word: &Value| word.as_str().unwrap().to_owned();
+    list(value).iter().map(text).collect()
+}
+
+#[test]
+fn every_file_of_the_base_is_installed() {
+    let listed = documents(Path::new("manifests/base/kustomization.yaml"));
+    let listed: BTreeSet<String> = words(&listed[0]["resources"]).into_iter().collect();
+    let found: BTreeSet<String> = std::fs::read_dir("manifests/base")
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .filter(|name| name != "kustomization.yaml")
+        .collect();
+    assert_eq!(listed, found);
+}
+
+#[test]
+fn pods_are_restricted() {
+    let labels = &object("Namespace")["metadata"]["labels"];
+    assert_eq!(labels["pod-security.kubernetes.io/enforce"], "restricted");
+    let pod = object("Deployment")["spec"]["template"]["spec"].clone();
+    assert_eq!(pod["securityContext"]["runAsNonRoot"], true);
+    let seccomp = &pod["securityContext"]["seccompProfile"]["type"];
+    assert_eq!(seccomp, "RuntimeDefault");
+    let container = &pod["containers"][0]["securityContext"];
+    assert_eq!(container["allowPrivilegeEscalation"], false);
+    assert_eq!(container["readOnlyRootFilesystem"], true);
+    assert_eq!(container["capabilities"], json!({"drop": ["ALL"]}));
+}
+
+#[test]
+fn a_rollout_and_a_drain_leave_a_replica_that_serves() {
+    let deployment = object("Deployment");
+    let spec = &deployment["spec"];
+    assert_eq!(spec["replicas"], 2);
+    assert_eq!(spec["strategy"]["rollingUpdate"]["maxUnavailable"], 0);
+    assert_eq!(object("PodDisruptionBudget")["spec"]["minAvailable"], 1);
+    let config = Config::default();
+    let grace = &spec["template"]["spec"]["terminationGracePeriodSeconds"];
+    let drain = (config.lame_duck + config.grace).as_secs();
+    assert!(grace.as_u64().unwrap() > drain + 5, "{grace}");
+}
+
+#[test]
+fn the_largest_reviews_fit_the_memory_limit() {
+    let deployment = object("Deployment");
+    let container = &deployment["spec"]["template"]["spec"]["containers"][0];
+    let limit = container["resources"]["limits"]["memory"].as_str().unwrap();
+    let limit: usize = limit.strip_suffix("Mi").unwrap().parse().unwrap();
+    let env = list(&container["env"]);
+    let reviews = env.iter().find(|e| e["name"] == "MUSTER_MAX_IN_FLIGHT");
+    let reviews: usize = reviews.unwrap()["value"].as_str().unwrap().parse().unwrap();
+    let room = 64;
+    assert!(reviews * Config::default().max_body / (1 << 20) + room <= limit);
+}
+
+#[test]
+fn the_service_leads_to_the_webhook() {
+    let (service, deployment) = (object("Service"), object("Deployment"));
+    let pod = &deployment["spec"]["template"];
+    assert_eq!(service["spec"]["selector"], pod["metadata"]["labels"]);
+    let port = &service["spec"]["ports"][0];
+    assert_eq!(port["port"], 443);
+    let ports = list(&pod["spec"]["containers"][0]["ports"]);
+    let target = ports.iter().find(|p| p["name"] == port["targetPort"]);
+    assert_eq!(target.unwrap()["containerPort"], 8443);
+}

@@ -1,0 +1,114 @@
+//! Who calls Muster, and who is spared.
+
+use serde_json::{Value, json};
+
+use crate::{list, object, words};
+
+const CONFIGURATIONS: [&str; 2] = [
+    "MutatingWebhookConfiguration",
+    "ValidatingWebhookConfiguration",
+];
+
+fn entries() -> Vec<Value> {
+    let configurations = CONFIGURATIONS.map(object);
+    let entries = configurations.iter().flat_map(|c| list(&c["webhooks"]));
+    entries.collect()
+}
+
+#[test]
+fn webhooks_are_called_after_those_of_jobset_kueue_and_lws() {
+    for kind in CONFIGURATIONS {
+        let configuration = object(kind);
+        let name = configuration["metadata"]["name"].as_str().unwrap();
+        for other in ["jobset-", "kueue-", "lws-"] {
+            assert!(name > format!("{other}~").as_str(), "{name} and {other}");
+        }
+    }
+}
+
+#[test]
+fn only_jobsets_jobs_and_pods_are_intercepted_and_never_a_deletion() {
+    let allowed = [
+        json!(["jobset.x-k8s.io", "v1alpha2", "jobsets"]),
+        json!(["batch", "v1", "jobs"]),
+        json!(["", "v1", "pods"]),
+    ];
+    for entry in entries() {
+        for rule in list(&entry["rules"]) {
+            let one = |field: &str| match rule[field].as_array().unwrap().as_slice() {
+                [one] => one.clone(),
+                _ => panic!("one of {field} per rule: {rule}"),
+            };
+            let kind = json!([one("apiGroups"), one("apiVersions"), one("resources")]);
+            assert!(allowed.contains(&kind), "{kind}");
+            for operation in words(&rule["operations"]) {
+                let update = operation == "UPDATE" && kind[2] != "pods";
+                assert!(operation == "CREATE" || update, "{operation} of {kind}");
+            }
+        }
+    }
+}
+
+#[test]
+fn every_entry_is_for_gangs_only() {
+    for entry in entries() {
+        let name = &entry["name"];
+        let stamped = json!({"key": "muster.dev/gang", "operator": "Exists"});
+        let by_label = list(&entry["objectSelector"]["matchExpressions"]).contains(&stamped);
+        let by_condition = list(&entry["matchConditions"])
+            .iter()
+            .any(|condition| condition["expression"].to_string().contains("muster.dev/"));
+        assert!(by_label || by_condition, "{name} sees all objects");
+    }
+}
+
+#[test]
+fn an_update_of_what_is_being_deleted_is_not_intercepted() {
+    for entry in entries() {
+        let updates = words(&entry["rules"][0]["operations"]).contains(&"UPDATE".to_owned());
+        let guarded = list(&entry["matchConditions"])
+            .iter()
+            .any(|condition| condition["expression"] == "!has(object.metadata.deletionTimestamp)");
+        assert_eq!(updates, guarded, "{}", entry["name"]);
+    }
+}
+
+#[test]
+fn an_outage_refuses_gangs_and_spares_the_system() {
+    let spared = json!({"matchExpressions": [{
+        "key": "kubernetes.io/metadata.name",
+        "operator": "NotIn",
+        "values": ["kube-system", "muster-system"],
+    }]});
+    for entry in entries() {
+        let name = &entry["name"];
+        assert_eq!(entry["namespaceSelector"], spared, "{name}");
+        assert_eq!(entry["failurePolicy"], "Fail", "{name}");
+        assert_eq!(entry["sideEffects"], "None", "{name}");
+        assert_eq!(entry["timeoutSeconds"], 5, "{name}");
+        assert_eq!(entry["matchPolicy"], "Equivalent", "{name}");
+        let client = &entry["clientConfig"];
+        assert_eq!(client["service"]["port"], 443, "{name}");
+        assert!(client.get("caBundle").is_none(), "{name}");
+    }
+}
+
+#[test]
+fn both_configurations_choose_the_same_objects() {
+    let [mut mutating, validating] = CONFIGURATIONS.map(|kind| list(&object(kind)["webhooks"]));
+    for entry in &mut mutating {
+        let entry = entry.as_object_mut().unwrap();
+        assert_eq!(entry.remove("reinvocationPolicy"), Some(json!("IfNeeded")));
+        entry["clientConfig"]["service"]["path"] = json!("/validate");
+        if entry["name"] == "stamped-pods.muster.dev" {
+            // A linked pod needs no link; that its link is intact is checked for all.
+            let selector = entry["objectSelector"]["matchExpressions"].as_array_mut();
+            let linked = selector.unwrap().pop().unwrap();
+            assert_eq!(
+                linked,
+                json!({"key": "muster.dev/index", "operator": "DoesNotExist"})
+            );
+        }
+    }
+    assert_eq!(mutating, validating);
+}
