@@ -80,6 +80,33 @@ pub async fn a_dead_leaders_lease_runs_out(sandbox: Sandbox) -> Result<()> {
     Ok(())
 }
 
+pub async fn of_many_candidates_never_two_lead(sandbox: Sandbox) -> Result<()> {
+    let installed = Installed::get(&sandbox).await?;
+    let client = &installed.plane.client;
+    let start = |number: usize| {
+        let identity = format!("candidate-{number}");
+        Election::start(client.clone(), "kube-node-lease", &identity, QUICK)
+    };
+    let mut candidates: Vec<_> = (0..8).map(start).collect();
+    // They all want it at once: first when there is none, then when the leader's has run out.
+    for _ in 0..2 {
+        let mut led = None;
+        for _ in 0..250 {
+            let leads = |(watched, _): &(Receiver<Leadership>, Election)| {
+                *watched.borrow() == Leadership::Leader
+            };
+            ensure!(
+                candidates.iter().filter(|c| leads(c)).count() <= 1,
+                "two lead"
+            );
+            led = candidates.iter().position(leads).or(led);
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        candidates.remove(led.context("nobody leads")?);
+    }
+    Ok(())
+}
+
 pub async fn a_leader_that_cannot_reach_the_api_steps_down(sandbox: Sandbox) -> Result<()> {
     let installed = Installed::get(&sandbox).await?;
     let server = installed.plane.server.clone();

@@ -27,6 +27,7 @@ pub fn all() -> Vec<Test> {
         test(install::a_ganged_jobset_can_be_deleted_while_muster_is_down),
         test(leadership::one_replica_leads_and_hands_over_when_it_stops),
         test(leadership::a_dead_leaders_lease_runs_out),
+        test(leadership::of_many_candidates_never_two_lead),
         test(leadership::a_leader_that_cannot_reach_the_api_steps_down),
         test(authority::replicas_that_start_at_once_agree_on_one_ca),
         test(authority::the_bundle_is_written_restored_and_then_left_alone),
