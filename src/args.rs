@@ -125,6 +125,10 @@ pub struct Serve {
     #[arg(long, env = "POD_NAMESPACE", default_value = "muster-system")]
     pub namespace: String,
 
+    /// Name of this replica, unlike any other's
+    #[arg(long, env = "POD_NAME", default_value = "muster")]
+    pub identity: String,
+
     /// Log lines for people or for machines
     #[arg(long, env = "MUSTER_LOG_FORMAT", value_enum, default_value_t)]
     pub log_format: LogFormat,

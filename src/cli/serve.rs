@@ -13,11 +13,16 @@ use super::connect::{self, ConnectError};
 use crate::admission;
 use crate::args::Serve;
 use crate::certs::{self, Authority, Certificates, Signer, Source, Subject};
+use crate::controller::authority::{self, Keeper, Trust};
+use crate::controller::lease::{Election, Timing};
 use crate::controller::{self, Cluster, discovery};
 use crate::server::{self, Config, Handler, Server, Signals};
 
 /// Where the development CA and leaf are kept when no directory is given.
 const DEVELOPMENT_DIR: &str = "certs";
+
+/// How often the CA is looked at when nothing changes.
+const CA_POLL: Duration = Duration::from_secs(30);
 
 /// Why the server did not run.
 #[derive(Debug, thiserror::Error)]
@@ -29,6 +34,8 @@ pub enum ServeError {
     TlsDir { source: certs::Error },
     #[error(transparent)]
     Connect(#[from] ConnectError),
+    #[error("cannot keep a CA: {0}")]
+    Authority(#[from] authority::Error),
     #[error("cannot reach the cluster: {0}")]
     Cluster(Box<kube::Error>),
     #[error(transparent)]
@@ -42,14 +49,24 @@ pub enum ServeError {
 /// Serves until SIGTERM or SIGINT.
 pub async fn run(args: Serve) -> Result<(), ServeError> {
     let client = connect::server(args.kubeconfig.as_deref()).await?;
-    let certificates = Arc::new(certificates(args.tls_dir.as_deref())?);
     let cluster: Cluster = Arc::new(ArcSwap::from_pointee(args.cluster.snapshot()));
+    let mut keeper = None;
     if let Some(client) = &client {
         // Before the first review: a decision by an assumed cluster could not be taken back.
         let found = discovery::discover(client).await;
         let found = found.map_err(|source| ServeError::Cluster(Box::new(source)))?;
         controller::update(&cluster, &found, args.cluster.scheduler);
+        if args.tls_dir.is_none() {
+            keeper = Some(Keeper::open(client.clone(), &args.namespace).await?);
+        }
     }
+    let certificates = match &keeper {
+        Some(keeper) => Certificates::open(Source::Memory {
+            signer: keeper.signer(),
+            subject: Subject::default(),
+        })?,
+        None => certificates(args.tls_dir.as_deref())?,
+    };
     let decide_by = Arc::clone(&cluster);
     let handler: Handler =
         Arc::new(move |phase, body| admission::answer(phase, body, &decide_by.load()));
@@ -62,22 +79,36 @@ pub async fn run(args: Serve) -> Result<(), ServeError> {
     };
     // Before the port is announced: a signal that comes at once must drain, not kill.
     let signals = Signals::install()?;
-    let server = Server::bind(config, certificates, handler).await?;
+    let mut server = Server::bind(config, Arc::new(certificates), handler).await?;
     // Nobody reads along in a cluster; a closed standard output is no reason to stop.
     if let Err(error) = announce(&server, args.tls_dir.as_deref()) {
         tracing::debug!(%error, "cannot print the addresses");
     }
     let mut background = JoinSet::new();
-    if let Some(client) = client {
-        let default = args.cluster.scheduler;
-        background.spawn(controller::keep_snapshot(
-            client.clone(),
-            default,
-            Arc::clone(&cluster),
-        ));
-        background.spawn(controller::reconcile(client, cluster));
+    if let Some(keeper) = keeper {
+        let trust = keeper.trust();
+        let carried = move || match *trust.borrow() {
+            Trust::Carried => Ok(()),
+            Trust::Missing => Err("the webhook configurations do not carry the CA yet".to_owned()),
+        };
+        server.ready_when("ca-bundle", Box::new(carried));
+        background.spawn(keeper.run(CA_POLL));
     }
-    Ok(server.run_until_signalled(signals).await?)
+    let election = client.map(|client| {
+        let default = args.cluster.scheduler;
+        let snapshot = controller::keep_snapshot(client.clone(), default, Arc::clone(&cluster));
+        background.spawn(snapshot);
+        let timing = Timing::default();
+        let (leadership, election) =
+            Election::start(client.clone(), &args.namespace, &args.identity, timing);
+        background.spawn(controller::lead(client, cluster, leadership));
+        election
+    });
+    let ended = server.run_until_signalled(signals).await;
+    if let Some(election) = election {
+        election.release().await;
+    }
+    Ok(ended?)
 }
 
 fn certificates(tls_dir: Option<&Path>) -> Result<Certificates, ServeError> {

@@ -26,6 +26,7 @@ use crate::gang::SchedulerKind;
 use crate::scheduler::Snapshot;
 use crate::workload::keys;
 use discovery::Found;
+use lease::Leadership;
 
 /// What a running reconciler shares with admission.
 pub type Cluster = Arc<ArcSwap<Snapshot>>;
@@ -83,6 +84,30 @@ async fn keep_namespaces(client: Client, cluster: Cluster) {
             };
             new
         });
+    }
+}
+
+/// Reconciles while this replica leads.
+pub async fn lead(
+    client: Client,
+    cluster: Cluster,
+    mut leadership: tokio::sync::watch::Receiver<Leadership>,
+) {
+    loop {
+        let leads = leadership.wait_for(|l| *l == Leadership::Leader);
+        if leads.await.is_err() {
+            return;
+        }
+        tracing::info!("leading: this replica makes the gangs' objects");
+        tokio::select! {
+            () = reconcile(client.clone(), Arc::clone(&cluster)) => {}
+            lost = leadership.wait_for(|l| *l == Leadership::Follower) => {
+                tracing::info!("following: another replica makes the gangs' objects");
+                if lost.is_err() {
+                    return;
+                }
+            }
+        }
     }
 }
 
