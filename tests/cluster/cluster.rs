@@ -8,6 +8,7 @@ use anyhow::{Context, Result};
 
 use crate::components::Components;
 use crate::control_plane::ControlPlane;
+use crate::muster;
 use crate::objects::Objects;
 use crate::operators::Operator;
 use crate::process::{Group, Process};
@@ -40,11 +41,14 @@ impl Cluster {
             jobset.start(&plane, &objects),
             lws.start(&plane, &objects),
         )?;
+        let muster = muster::start(&plane, &objects).await?;
         let version = plane.client.apiserver_version().await?.git_version;
         let seconds = start.elapsed().as_secs_f64();
-        println!("Kubernetes {version} with JobSet, LeaderWorkerSet and KWOK: {seconds:.1} s");
+        println!(
+            "Kubernetes {version} with JobSet, LeaderWorkerSet, KWOK and Muster: {seconds:.1} s"
+        );
         Ok(Cluster {
-            processes: vec![jobset, lws, kwok, scheduler, manager],
+            processes: vec![muster, jobset, lws, kwok, scheduler, manager],
             plane,
             objects,
         })

@@ -23,7 +23,7 @@ const CLOSED_PORT: u16 = 1;
 /// JobSets with a gang that were there before Muster; a finalizer holds the second.
 pub const OLDER: [&str; 2] = ["older", "held"];
 
-const BASE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/manifests/base");
+pub const BASE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/manifests/base");
 
 pub struct Installed {
     pub plane: ControlPlane,
@@ -116,7 +116,7 @@ pub fn pod_template() -> Value {
 }
 
 /// The Service and the port in the webhooks' references to it: nothing runs in pods here.
-fn to_loopback(mut object: Value, port: u16) -> Value {
+pub fn to_loopback(mut object: Value, port: u16) -> Value {
     if object["kind"] == "Service" {
         object["spec"] = json!({"type": "ExternalName", "externalName": "127.0.0.1"});
     }

@@ -18,6 +18,7 @@ mod health;
 mod install;
 mod kubeconfig;
 mod manifests;
+mod muster;
 mod objects;
 mod operators;
 mod pki;

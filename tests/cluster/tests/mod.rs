@@ -1,6 +1,7 @@
 //! The promises that a real cluster must keep, one file per theme.
 
 mod authority;
+mod gangs;
 mod harness;
 mod install;
 mod leadership;
@@ -17,6 +18,19 @@ pub fn all() -> Vec<Test> {
         test(harness::pods_stay_on_the_nodes_of_their_test),
         test(harness::process_ends_when_asked),
         test(native::gang_binds_nothing_until_it_fits),
+        test(gangs::a_whole_jobset_binds_nothing_until_it_fits),
+        test(gangs::each_replicated_job_starts_by_itself),
+        test(gangs::each_job_replica_starts_by_itself),
+        test(gangs::gangs_that_depend_on_each_other_start_in_order),
+        test(gangs::a_restart_is_a_new_gang_and_the_old_one_goes),
+        test(gangs::a_suspended_gang_is_removed_and_comes_back_when_resumed),
+        test(gangs::a_finished_gang_leaves_nothing),
+        test(gangs::a_jobset_created_anew_under_its_name_gets_a_gang_of_its_own),
+        test(gangs::a_replacement_is_placed_after_members_have_finished),
+        test(gangs::every_violation_is_printed_by_kubectl_apply),
+        test(gangs::a_gang_that_waits_says_why),
+        test(gangs::a_gang_that_waits_too_long_is_suspended),
+        test(gangs::a_users_own_gang_is_respected),
         test(install::everything_in_the_manifests_is_accepted),
         test(install::objects_without_a_gang_never_reach_muster),
         test(install::objects_with_a_gang_are_refused_while_muster_is_down),
