@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::Path;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use kube::Client;
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
@@ -75,6 +75,18 @@ impl Installed {
     /// With the rights that the manifests give, and no others.
     pub async fn client(&self) -> Result<Client> {
         self.plane.service_account_client(NAMESPACE, "muster").await
+    }
+
+    /// As the README installs Muster.
+    pub fn kubectl_apply(&self, object: &Value) -> Result<()> {
+        let path = self.plane.dir().join("applied.json");
+        fs::write(&path, serde_json::to_vec(object)?)?;
+        let mut kubectl = self.plane.components().program("kubectl")?;
+        kubectl.env("KUBECONFIG", &self.plane.kubeconfig);
+        let output = kubectl.args(["apply", "--filename"]).arg(path).output()?;
+        let said = String::from_utf8_lossy(&output.stderr);
+        ensure!(output.status.success(), "{said}");
+        Ok(())
     }
 
     async fn add_jobset_crd(&self) -> Result<()> {

@@ -23,6 +23,7 @@ use serde_json::json;
 
 use crate::health::{PATIENCE, wait_for};
 use crate::install::{Installed, NAMESPACE, jobset};
+use crate::manifests::parse;
 use crate::ports::Port;
 use crate::sandbox::Sandbox;
 
@@ -181,6 +182,33 @@ pub async fn a_new_ca_is_trusted_before_it_signs(sandbox: Sandbox) -> Result<()>
         admitted().await?;
     }
     admitted().await?;
+    Ok(())
+}
+
+pub async fn an_upgrade_may_drop_a_webhook_and_keeps_the_bundle(sandbox: Sandbox) -> Result<()> {
+    let installed = Installed::new(&sandbox.cluster.plane, "upgrade", 1).await?;
+    let yaml = std::fs::read_to_string(concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/manifests/base/validating.yaml"
+    ))?;
+    let mut object = parse(&yaml)?.remove(0);
+    installed.kubectl_apply(&object)?;
+    let mut keeper = Keeper::open(installed.client().await?, NAMESPACE).await?;
+    keeper.look(SystemTime::now()).await?;
+
+    let hooks = object["webhooks"].as_array_mut().context("no webhooks")?;
+    hooks.pop();
+    // Server-side, the entry stays with the bundle alone, which is no webhook.
+    let error = installed.objects.apply(&object, "").await.err();
+    let error = format!("{:#}", error.context("server-side apply can do it now")?);
+    ensure!(error.contains("sideEffects: Required value"), "{error}");
+    installed.kubectl_apply(&object)?;
+    let after = configurations(&installed).await?.remove(1);
+    let hooks = after.data["webhooks"].as_array().context("no webhooks")?;
+    assert_eq!(hooks.len(), 4);
+    for hook in hooks {
+        ensure!(hook["clientConfig"]["caBundle"].is_string(), "{hook}");
+    }
     Ok(())
 }
 

@@ -46,6 +46,7 @@ pub fn all() -> Vec<Test> {
         test(authority::replicas_that_start_at_once_agree_on_one_ca),
         test(authority::the_bundle_is_written_restored_and_then_left_alone),
         test(authority::a_new_ca_is_trusted_before_it_signs),
+        test(authority::an_upgrade_may_drop_a_webhook_and_keeps_the_bundle),
         test(authority::no_other_secret_and_no_other_webhook_is_open_to_muster),
     ]
 }
