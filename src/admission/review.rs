@@ -120,8 +120,8 @@ impl<'a> Review<'a> {
 
     fn from_envelope<S: Slot<'a>>(envelope: Envelope<'a, S>) -> Result<Self, Unanswerable> {
         let unsupported = |text: String| Err(Unanswerable::Unsupported(text));
-        let text = |text: &Option<Text<'a>>| text.as_deref().unwrap_or_default().to_owned();
-        let (version, kind) = (text(&envelope.api_version), text(&envelope.kind));
+        let version = envelope.api_version.as_deref().unwrap_or_default();
+        let kind = envelope.kind.as_deref().unwrap_or_default();
         if version != API_VERSION || kind != "AdmissionReview" {
             return unsupported(format!(
                 "expected {API_VERSION} AdmissionReview, got {version:?} {kind:?}"
