@@ -42,6 +42,10 @@ image TAG="muster:dev":
 manifest OVERLAY="base":
     kubectl kustomize manifests/{{OVERLAY}}
 
+# The cluster of the tests to look at: a gang waits, a node comes, it starts. Ctrl-C ends it
+demo:
+    cargo test --features e2e --test e2e -- demo
+
 # What CI runs
 ci:
     bash .ci/run

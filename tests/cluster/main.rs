@@ -14,6 +14,7 @@ mod apiserver;
 mod cluster;
 mod components;
 mod control_plane;
+mod demo;
 mod health;
 mod install;
 mod kubeconfig;
@@ -64,6 +65,8 @@ struct Args {
 enum Action {
     /// Only build the components
     Build,
+    /// Bring the cluster up, show a gang wait and start, and stay until Ctrl-C
+    Demo,
 }
 
 fn main() -> ExitCode {
@@ -146,6 +149,10 @@ async fn work(args: Args, tests: Vec<Test>, group: &Arc<Group>) -> Result<Option
         return Ok(None);
     }
     let cluster = Cluster::start(Arc::new(components), Arc::clone(group), "main").await?;
+    if let Some(Action::Demo) = args.action {
+        demo::run(cluster).await?;
+        return Ok(None);
+    }
     let cluster = Arc::new(cluster);
     let tests = runner::run(tests, args.jobs, &cluster, &group.logs);
     Ok(Some(LocalSet::new().run_until(tests).await))
