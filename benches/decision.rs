@@ -6,7 +6,7 @@
 use std::hint::black_box;
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
-use muster::admission::review::Kind;
+use muster::admission::object::Kind;
 use muster::admission::{self, Phase};
 use muster::cli::admit;
 use muster::gang::SchedulerKind;

@@ -3,7 +3,7 @@
 
 mod common;
 
-use muster::admission::review::Kind;
+use muster::admission::object::Kind;
 use muster::admission::{self, Decision, Phase, Review};
 use muster::cli::admit;
 use muster::gang::SchedulerKind;

@@ -11,7 +11,8 @@ use serde_json::Value;
 fn muster(args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_muster"));
     command.args(args).current_dir(env!("CARGO_MANIFEST_DIR"));
-    for (key, _) in std::env::vars().filter(|(key, _)| key.starts_with("MUSTER_")) {
+    let ours = |key: &str| key.starts_with("MUSTER_") || key.starts_with("POD_");
+    for (key, _) in std::env::vars().filter(|(key, _)| ours(key)) {
         command.env_remove(key);
     }
     command

@@ -3,7 +3,7 @@
 mod common;
 
 use kube::core::DynamicObject;
-use muster::admission::review::{Kind, Object, read_object};
+use muster::admission::object::{self, Kind, Object};
 use muster::cli::admit;
 use muster::controller::decide::{self, Actions, Seen, State};
 use muster::controller::observe::{Phase, Pod};
@@ -26,7 +26,7 @@ fn stored(cluster: &Snapshot) -> Value {
 
 fn decide(jobset: &Value, pods: &[Pod], made: &[DynamicObject], cluster: &Snapshot) -> Actions {
     let json = jobset.to_string();
-    let Ok(Object::JobSet(view)) = read_object(Kind::JobSet, &json) else {
+    let Ok(Object::JobSet(view)) = object::read(Kind::JobSet, &json) else {
         panic!("not a JobSet");
     };
     let seen = Seen {

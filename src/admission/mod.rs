@@ -6,12 +6,14 @@
 
 mod children;
 pub mod jobsets;
+pub mod object;
 pub mod patch;
 mod response;
 pub mod review;
 
 pub use json_patch::Patch;
-pub use review::{Object, Operation, Review};
+pub use object::{Kind, Object};
+pub use review::{Operation, Review};
 
 use crate::gang::FieldError;
 use crate::scheduler::Snapshot;

@@ -9,13 +9,10 @@ use std::marker::PhantomData;
 
 use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, Visitor};
 use serde::{Deserialize, de::IgnoredAny};
-use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::Unanswerable;
-use crate::gang::{FieldError, FieldPath};
-use crate::workload::child::{Job, Pod};
-use crate::workload::jobset::view::JobSet;
+use super::object::{self, Kind, Object};
 use crate::workload::view::{Meta, Text};
 
 const API_VERSION: &str = "admission.k8s.io/v1";
@@ -37,59 +34,6 @@ impl Operation {
             Self::Update => "UPDATE",
             Self::Delete => "DELETE",
             Self::Connect => "CONNECT",
-        }
-    }
-}
-
-/// The kinds that Muster is called for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Kind {
-    JobSet,
-    Job,
-    Pod,
-}
-
-impl Kind {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::JobSet => "JobSet",
-            Self::Job => "Job",
-            Self::Pod => "Pod",
-        }
-    }
-
-    pub fn group(self) -> &'static str {
-        match self {
-            Self::JobSet => "jobset.x-k8s.io",
-            Self::Job => "batch",
-            Self::Pod => "",
-        }
-    }
-
-    pub fn of(group: &str, kind: &str) -> Option<Self> {
-        [Self::JobSet, Self::Job, Self::Pod]
-            .into_iter()
-            .find(|k| k.group() == group && k.as_str() == kind)
-    }
-}
-
-/// An object, as far as Muster reads it.
-#[derive(Debug)]
-pub enum Object<'a> {
-    JobSet(Box<JobSet<'a>>),
-    Job(Job<'a>),
-    Pod(Pod<'a>),
-    /// Some field has another type than the API says.
-    Unreadable(FieldError),
-}
-
-impl Object<'_> {
-    fn metadata(&self) -> Option<&Meta<'_>> {
-        match self {
-            Self::JobSet(jobset) => Some(&jobset.metadata),
-            Self::Job(job) => Some(&job.metadata),
-            Self::Pod(pod) => Some(&pod.metadata),
-            Self::Unreadable(_) => None,
         }
     }
 }
@@ -353,52 +297,6 @@ impl<'a> Slot<'a> for Raw<'a> {
     }
 
     fn object(self, kind: Kind) -> Object<'a> {
-        read_object(kind, self.0.get()).unwrap_or_else(Object::Unreadable)
+        object::read(kind, self.0.get()).unwrap_or_else(Object::Unreadable)
     }
-}
-
-/// Reads an object from its JSON text; the error names the field that does not fit.
-pub fn read_object(kind: Kind, json: &str) -> Result<Object<'_>, FieldError> {
-    fn read<'a, T: Deserialize<'a>>(json: &'a str) -> Result<T, FieldError> {
-        let deserializer = &mut serde_json::Deserializer::from_str(json);
-        serde_path_to_error::deserialize(deserializer).map_err(|error| {
-            let path = error.path().to_string();
-            let value = value_at(json, error.path());
-            let inner = error.into_inner().to_string();
-            // serde_json ends with " at line 1 column 234", which means nothing to a user.
-            let detail = inner.split(" at line ").next().unwrap_or(&inner);
-            FieldError::invalid(FieldPath::new(&path), value, plain(detail))
-        })
-    }
-    Ok(match kind {
-        Kind::JobSet => Object::JobSet(Box::new(read(json)?)),
-        Kind::Job => Object::Job(read(json)?),
-        Kind::Pod => Object::Pod(read(json)?),
-    })
-}
-
-/// serde's message in a user's words.
-fn plain(detail: &str) -> String {
-    let Some((found, expected)) = detail.split_once(", expected ") else {
-        return detail.to_owned();
-    };
-    let expected = match expected.split(' ').next() {
-        Some("i64" | "u32" | "u64") => "a whole number",
-        Some("struct") => "an object",
-        _ => expected,
-    };
-    let found = found.strip_prefix("invalid type: ").unwrap_or(found);
-    format!("expected {expected}, got {found}")
-}
-
-/// The value that does not fit, for the message.
-fn value_at(json: &str, path: &serde_path_to_error::Path) -> Value {
-    use serde_path_to_error::Segment;
-    let root: Value = serde_json::from_str(json).unwrap_or_default();
-    let step = |value: Value, segment: &Segment| match segment {
-        Segment::Seq { index } => value.get(index).cloned(),
-        Segment::Map { key } => value.get(key).cloned(),
-        Segment::Enum { .. } | Segment::Unknown => None,
-    };
-    path.iter().try_fold(root, step).unwrap_or_default()
 }

@@ -5,7 +5,7 @@
 
 use serde_json::{Value, json};
 
-use crate::admission::review::Kind;
+use crate::admission::object::Kind;
 use crate::admission::{self, Decision, Patch, Phase, Review};
 use crate::gang::FieldError;
 use crate::scheduler::Snapshot;

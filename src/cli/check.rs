@@ -8,7 +8,7 @@ use super::files::{self, Found, Source};
 pub use super::report::Report;
 use super::report::{ErrorReport, GangReport};
 use crate::admission::jobsets;
-use crate::admission::review::{Kind, Object, read_object};
+use crate::admission::object::{self, Kind, Object};
 use crate::gang::{Attempt, FieldError, FieldPath, Owner, Round};
 use crate::scheduler::Snapshot;
 use crate::workload::jobset::view::{API_VERSION, JobSet, KIND};
@@ -190,7 +190,7 @@ pub fn with_gangs<T>(
         return None;
     }
     let json = admitted.object.to_string();
-    let Ok(Object::JobSet(jobset)) = read_object(Kind::JobSet, &json) else {
+    let Ok(Object::JobSet(jobset)) = object::read(Kind::JobSet, &json) else {
         return None;
     };
     if jobset.managed_by_other() {

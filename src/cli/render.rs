@@ -9,7 +9,7 @@ use super::admit::{self, AdmitError, Admitted, STAND_IN_UID};
 use super::check::{self, Gangs, Output, Verdict};
 use super::files::{self, Found};
 use super::yaml;
-use crate::admission::review::Kind;
+use crate::admission::object::Kind;
 use crate::scheduler::Snapshot;
 use crate::workload::jobset::children::{self, ChildRef};
 use crate::workload::keys;

@@ -16,7 +16,7 @@ use super::decide::{self, Actions, Seen};
 use super::discovery::Found;
 use super::observe::{self, Pod};
 use super::status::{Memory, News};
-use crate::admission::review::{Kind, Object, read_object};
+use crate::admission::object::{self, Kind, Object};
 use crate::gang::TimeoutAction;
 use crate::scheduler::Snapshot;
 use crate::scheduler::object::MANAGED_BY;
@@ -149,7 +149,7 @@ async fn reconcile(jobset: Arc<DynamicObject>, context: Arc<Context>) -> Result<
     let namespace = jobset.namespace().unwrap_or_default();
     let uid = jobset.uid().unwrap_or_default();
     let json = serde_json::to_string(&*jobset).map_err(|e| Error::Read(e.to_string()))?;
-    let view = match read_object(Kind::JobSet, &json) {
+    let view = match object::read(Kind::JobSet, &json) {
         Ok(Object::JobSet(view)) => view,
         Ok(_) => return Ok(Action::await_change()),
         Err(error) => return Err(Error::Read(error.to_string())),

@@ -8,7 +8,7 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::name::{GangName, Identity};
-use super::plan::{Level, Part};
+use super::part::{Level, Part};
 use super::policy::SchedulerKind;
 
 /// The value of the annotation `muster.dev/stamp`: compact JSON.

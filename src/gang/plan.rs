@@ -1,264 +1,13 @@
-//! Plan, part, role and gang: what one workload object asks for.
+//! Plan and gang: what one workload object asks for, and a part once it has an identity.
 //!
-//! A plan is made from the spec alone. A part has a size and a quorum but no identity yet; a part
-//! with an identity (uid, index, attempt, round) is a gang.
+//! A plan is made from the spec alone. A part with an identity (uid, index, attempt, round) is a
+//! gang.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::num::NonZeroU32;
 use std::time::Duration;
 
-use serde_json::Value;
-
-use super::field::{FieldError, FieldPath};
-use super::name::{Attempt, BundleName, GangName, Identity, PartName, Round};
-use super::policy::{Located, Policy};
-use super::quantity::Quantity;
-use super::resources::ResourceList;
-
-/// Every scheduler counts members in an int32.
-const MAX_SIZE: u64 = i32::MAX as u64;
-
-/// Each gang is an object of its own; a cluster of Kubernetes' largest tested size runs 150,000 pods.
-const MAX_GANGS: u32 = 50_000;
-
-/// How much of a workload one gang spans.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Level {
-    /// The whole workload is one gang.
-    Whole,
-    /// One group of its pods (a ReplicatedJob) is one gang.
-    Group,
-    /// Each replica of a group (a Job, a leader with its workers) is a gang of its own.
-    Replica,
-}
-
-impl Level {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Whole => "Whole",
-            Self::Group => "Group",
-            Self::Replica => "Replica",
-        }
-    }
-}
-
-/// What all pods of one template have in common, as far as a scheduler's objects repeat it.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct Shape {
-    /// What kube-scheduler counts for one pod.
-    pub requests: ResourceList,
-    pub node_selector: BTreeMap<String, String>,
-    pub tolerations: Option<Value>,
-    pub affinity: Option<Value>,
-    pub priority_class: Option<String>,
-    pub scheduler_name: Option<String>,
-}
-
-/// The pods of a part that come from one template.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Role {
-    pub name: String,
-    /// Pods of this role in one gang.
-    pub pods: u64,
-    /// Pods of this role that must succeed before one gang is done.
-    pub completions: u64,
-    pub shape: Shape,
-    /// Where the pods' spec stands in the workload.
-    pub at: FieldPath,
-}
-
-/// A group of pods that is bound together or not at all, before it has an identity.
-/// Built by [`PartDraft::build`] only, so its numbers always hold: `1 <= quorum <= size`.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Part {
-    name: PartName,
-    level: Level,
-    replicas: u32,
-    roles: Vec<Role>,
-    size: NonZeroU32,
-    quorum: NonZeroU32,
-    min_resources: ResourceList,
-    bundle: Option<Located<BundleName>>,
-    at: FieldPath,
-}
-
-/// What a workload adapter knows of a part before its numbers are checked.
-#[derive(Debug, Clone)]
-pub struct PartDraft {
-    pub name: PartName,
-    pub level: Level,
-    /// How many gangs: the replicas for [`Level::Replica`], else 1.
-    pub replicas: u64,
-    pub roles: Vec<Role>,
-    pub min_count: Option<Located<i64>>,
-    pub bundle: Option<Located<BundleName>>,
-    /// Where the user asked for this gang.
-    pub at: FieldPath,
-}
-
-impl PartDraft {
-    /// Checks the numbers. A part without pods is no part: `None`.
-    pub fn build(mut self) -> Result<Option<Part>, FieldError> {
-        self.roles.retain(|role| role.pods > 0);
-        let size = self
-            .roles
-            .iter()
-            .try_fold(0u64, |sum, role| sum.checked_add(role.pods))
-            .filter(|size| *size <= MAX_SIZE)
-            .and_then(|size| u32::try_from(size).ok());
-        let Some(size) = size else {
-            return Err(FieldError::forbidden(
-                self.at,
-                format!(
-                    "the gang would have more than {MAX_SIZE} pods, the most that a scheduler \
-                     can count; use fewer replicas or less parallelism"
-                ),
-            ));
-        };
-        let Some(size) = NonZeroU32::new(size).filter(|_| self.replicas > 0) else {
-            return Ok(None);
-        };
-        let replicas = u32::try_from(self.replicas).ok();
-        let Some(replicas) = replicas.filter(|replicas| *replicas <= MAX_GANGS) else {
-            return Err(FieldError::forbidden(
-                self.at,
-                format!(
-                    "one gang per replica would make {} gangs, and more than {MAX_GANGS} objects \
-                     are too many for one workload; use Gang, or fewer replicas",
-                    self.replicas
-                ),
-            ));
-        };
-        let quorum = match self.min_count {
-            None => size,
-            Some(count) => quorum(count, size)?,
-        };
-        let min_resources = min_resources(&self.roles, quorum).ok_or_else(|| {
-            FieldError::forbidden(
-                self.at.clone(),
-                "the gang's resource requests add up to more than a quantity can hold",
-            )
-        })?;
-        Ok(Some(Part {
-            name: self.name,
-            level: self.level,
-            replicas,
-            roles: self.roles,
-            size,
-            quorum,
-            min_resources,
-            bundle: self.bundle,
-            at: self.at,
-        }))
-    }
-}
-
-fn quorum(count: Located<i64>, size: NonZeroU32) -> Result<NonZeroU32, FieldError> {
-    let whole = |detail| Err(FieldError::invalid(count.at.clone(), count.value, detail));
-    match u32::try_from(count.value).ok().and_then(NonZeroU32::new) {
-        _ if count.value < 1 => whole("must be at least 1; leave it out to wait for all".into()),
-        Some(quorum) if quorum <= size => Ok(quorum),
-        _ => whole(format!(
-            "must not exceed the gang's {size} pods, or the gang never starts"
-        )),
-    }
-}
-
-/// The least that any `quorum` pods of these roles need: for each resource the smallest requests
-/// first. A bound that overstated the need would keep a gang out that fits.
-fn min_resources(roles: &[Role], quorum: NonZeroU32) -> Option<ResourceList> {
-    let names: BTreeSet<&str> = roles
-        .iter()
-        .flat_map(|role| role.shape.requests.iter().map(|(name, _)| name))
-        .collect();
-    let mut total = ResourceList::default();
-    for name in names {
-        let mut requests: Vec<(Option<Quantity>, u64)> = roles
-            .iter()
-            .map(|role| (role.shape.requests.get(name), role.pods))
-            .collect();
-        requests.sort();
-        let mut left = u64::from(quorum.get());
-        let mut sum: Option<Quantity> = None;
-        for (request, pods) in requests {
-            let taken = pods.min(left);
-            left -= taken;
-            if let (Some(request), 1..) = (request, taken) {
-                let amount = request.checked_mul(taken)?;
-                sum = Some(match sum {
-                    None => amount,
-                    Some(sum) => sum.checked_add(amount)?,
-                });
-            }
-        }
-        if let Some(sum) = sum {
-            total.insert(name, sum);
-        }
-    }
-    Some(total)
-}
-
-impl Part {
-    pub fn name(&self) -> &PartName {
-        &self.name
-    }
-
-    pub fn level(&self) -> Level {
-        self.level
-    }
-
-    /// How many gangs this part becomes.
-    pub fn replicas(&self) -> u32 {
-        self.replicas
-    }
-
-    pub fn roles(&self) -> &[Role] {
-        &self.roles
-    }
-
-    /// Pods of one gang.
-    pub fn size(&self) -> u32 {
-        self.size.get()
-    }
-
-    /// Members that must fit before any is bound.
-    pub fn quorum(&self) -> u32 {
-        self.quorum.get()
-    }
-
-    /// Pods that must succeed before one gang is done; more than its size where Jobs run in waves.
-    pub fn completions(&self) -> u64 {
-        let completions = self.roles.iter().map(|role| role.completions);
-        completions.fold(0, u64::saturating_add)
-    }
-
-    /// The least that a quorum of one gang needs.
-    pub fn min_resources(&self) -> &ResourceList {
-        &self.min_resources
-    }
-
-    pub fn bundle(&self) -> Option<&Located<BundleName>> {
-        self.bundle.as_ref()
-    }
-
-    /// Where the user asked for this gang.
-    pub fn at(&self) -> &FieldPath {
-        &self.at
-    }
-
-    /// The priority class of all pods, when it is one.
-    pub fn priority_class(&self) -> Option<&str> {
-        let mut classes = self.roles.iter().map(Role::priority_class);
-        let first = classes.next()?;
-        classes.all(|class| class == first).then_some(first)?
-    }
-}
-
-impl Role {
-    pub fn priority_class(&self) -> Option<&str> {
-        self.shape.priority_class.as_deref()
-    }
-}
+use super::name::{Attempt, GangName, Identity, Round};
+use super::part::{Level, Part};
+use super::policy::Policy;
 
 /// Main containers wait until every member of the targets has started (KEP-498).
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -278,7 +27,7 @@ pub struct Plan {
 
 impl Plan {
     pub fn part(&self, name: &str) -> Option<(usize, &Part)> {
-        let position = self.parts.iter().position(|p| p.name.as_str() == name)?;
+        let position = self.parts.iter().position(|p| p.name().as_str() == name)?;
         Some((position, &self.parts[position]))
     }
 
@@ -292,8 +41,8 @@ impl Plan {
         self.parts
             .iter()
             .flat_map(|part| {
-                let indexes = match part.level {
-                    Level::Replica => (0..part.replicas).map(Some).collect(),
+                let indexes = match part.level() {
+                    Level::Replica => (0..part.replicas()).map(Some).collect(),
                     Level::Whole | Level::Group => vec![None],
                 };
                 indexes.into_iter().map(move |index| gang(part, index))
@@ -324,7 +73,7 @@ impl Owner {
             namespace: self.namespace.clone(),
             workload: self.name.clone(),
             uid: self.uid.clone(),
-            part: part.name.clone(),
+            part: part.name().clone(),
             index,
             attempt,
             round,
@@ -356,97 +105,5 @@ impl Gang<'_> {
 
     pub fn name(&self) -> GangName {
         self.identity.name()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn role(name: &str, pods: u64, cpu: &str) -> Role {
-        let mut shape = Shape::default();
-        if !cpu.is_empty() {
-            shape.requests.insert("cpu", cpu.parse().unwrap());
-        }
-        Role {
-            name: name.into(),
-            pods,
-            completions: pods,
-            shape,
-            at: FieldPath::default(),
-        }
-    }
-
-    fn draft(roles: Vec<Role>, min_count: Option<i64>) -> PartDraft {
-        PartDraft {
-            name: PartName::whole(),
-            level: Level::Whole,
-            replicas: 1,
-            roles,
-            min_count: min_count.map(|n| Located::new(n, FieldPath::new("min"))),
-            bundle: None,
-            at: FieldPath::new("at"),
-        }
-    }
-
-    #[test]
-    fn a_gang_has_the_sum_of_its_roles() {
-        let part = draft(vec![role("a", 3, "1"), role("b", 4, "500m")], None);
-        let part = part.build().unwrap().unwrap();
-        assert_eq!((part.size(), part.quorum()), (7, 7));
-        assert_eq!(part.min_resources().get("cpu").unwrap().to_string(), "5");
-    }
-
-    #[test]
-    fn a_part_without_pods_is_no_gang() {
-        assert_eq!(draft(vec![role("a", 0, "1")], None).build(), Ok(None));
-        assert_eq!(draft(vec![], Some(0)).build(), Ok(None));
-    }
-
-    #[test]
-    fn a_gang_that_no_scheduler_can_count_is_refused() {
-        let max = i32::MAX as u64;
-        assert!(draft(vec![role("a", max, "")], None).build().is_ok());
-        assert!(
-            draft(vec![role("a", max, ""), role("b", 1, "")], None)
-                .build()
-                .is_err()
-        );
-        assert!(
-            draft(vec![role("a", u64::MAX, ""), role("b", u64::MAX, "")], None)
-                .build()
-                .is_err()
-        );
-    }
-
-    #[test]
-    fn a_quorum_lies_between_one_and_all() {
-        for (count, fits) in [(-1, false), (0, false), (1, true), (4, true), (5, false)] {
-            let built = draft(vec![role("a", 4, "1")], Some(count)).build();
-            assert_eq!(built.is_ok(), fits, "{count}");
-        }
-        assert!(
-            draft(vec![role("a", 4, "1")], Some(i64::MAX))
-                .build()
-                .is_err()
-        );
-    }
-
-    #[test]
-    fn a_quorum_needs_what_its_smallest_members_need() {
-        let part = draft(vec![role("big", 2, "8"), role("small", 4, "")], Some(5));
-        let part = part.build().unwrap().unwrap();
-        assert_eq!(part.min_resources().get("cpu").unwrap().to_string(), "8");
-    }
-
-    #[test]
-    fn one_priority_class_is_the_gangs_and_two_are_none() {
-        let mut roles = vec![role("a", 1, ""), role("b", 1, "")];
-        roles[0].shape.priority_class = Some("high".into());
-        let part = draft(roles.clone(), None).build().unwrap().unwrap();
-        assert_eq!(part.priority_class(), None);
-        roles[1].shape.priority_class = Some("high".into());
-        let part = draft(roles, None).build().unwrap().unwrap();
-        assert_eq!(part.priority_class(), Some("high"));
     }
 }

@@ -7,12 +7,14 @@ mod v1_35;
 mod v1_36;
 mod v1_37;
 
+use kube::core::DynamicObject;
 use serde_json::{Value, json};
 
 use crate::gang::{Gang, Identity, Owner, Plan};
 
 use super::abilities::{Abilities, Bundles, LinkSite, Priorities, QuorumChange};
 use super::abilities::{Resume, Support};
+use super::object::{Scope, object};
 use super::{Dialect, Scheduler};
 
 /// The most templates of a Workload (`WorkloadMaxPodGroupTemplates`).
@@ -67,6 +69,35 @@ fn workload_spec(owner: &Owner, plan: &Plan) -> Option<Value> {
     let template = |part: &crate::gang::Part| json!({"name": part.name().as_str(), "schedulingPolicy": gang_policy(part.quorum())});
     let templates: Vec<Value> = plan.parts.iter().map(template).collect();
     Some(json!({"controllerRef": controller_ref(owner), "podGroupTemplates": templates}))
+}
+
+/// A Workload, where it has room for the plan, and a PodGroup per gang (1.36 and later). `spec` is
+/// the PodGroup's, by its gang and the Workload's name.
+fn pod_groups(
+    api: &str,
+    owner: &Owner,
+    plan: &Plan,
+    gangs: &[Gang<'_>],
+    spec: impl Fn(&Gang<'_>, Option<&str>) -> Value,
+) -> Vec<DynamicObject> {
+    let Some(identity) = plan_identity(gangs) else {
+        return Vec::new();
+    };
+    let name = workload_name(identity, 0);
+    let workload = workload_spec(owner, plan);
+    let described = workload.is_some().then(|| name.as_str());
+    let groups = gangs.iter().map(|gang| {
+        let mut spec = spec(gang, described);
+        if let Some(class) = gang.part.priority_class() {
+            spec["priorityClassName"] = json!(class);
+        }
+        let scope = Scope::Gang(&gang.identity);
+        object((api, "PodGroup"), gang.name(), owner, scope, spec)
+    });
+    // The Workload comes first: 1.36 refuses a PodGroup whose Workload does not exist.
+    let start = Scope::Start(identity);
+    let workload = workload.map(|spec| object((api, "Workload"), name.clone(), owner, start, spec));
+    workload.into_iter().chain(groups).collect()
 }
 
 /// The identity that names a start of the whole plan, taken from any of its gangs.

@@ -6,10 +6,9 @@ use serde_json::json;
 
 use crate::gang::{Gang, Member, Owner, Plan, SchedulerKind};
 use crate::scheduler::abilities::{Abilities, QuorumChange};
-use crate::scheduler::object::{Scope, object};
 use crate::scheduler::{Marks, NativeLink, Scheduler};
 
-use super::{ABILITIES, gang_policy, plan_identity, workload_name, workload_spec};
+use super::{ABILITIES, gang_policy, pod_groups};
 
 pub struct Native;
 
@@ -45,41 +44,20 @@ impl Scheduler for Native {
     }
 
     fn objects(&self, owner: &Owner, plan: &Plan, gangs: &[Gang<'_>]) -> Vec<DynamicObject> {
-        let Some(identity) = plan_identity(gangs) else {
-            return Vec::new();
-        };
-        let start = Scope::Start(identity);
-        let workload = workload_name(identity, 0);
-        let spec = workload_spec(owner, plan);
-        let described = spec.is_some();
-        let mut objects: Vec<DynamicObject> = spec
-            .map(|spec| object((API, "Workload"), workload.clone(), owner, start, spec))
-            .into_iter()
-            .collect();
-        objects.extend(gangs.iter().map(|gang| {
+        // The priority class must resolve to the pods' own priority, or nothing is ever scheduled.
+        pod_groups(API, owner, plan, gangs, |gang, workload| {
             let mut spec = json!({
                 "schedulingPolicy": gang_policy(gang.quorum()),
                 // The default is to preempt single pods: half a gang would go on burning money.
                 "disruptionMode": {"all": {}},
             });
-            if described {
+            if let Some(workload) = workload {
                 spec["workloadRef"] = json!({
-                    "workloadName": workload.as_str(),
+                    "workloadName": workload,
                     "templateName": gang.part.name().as_str(),
                 });
             }
-            // Must resolve to the pods' own priority, or nothing is ever scheduled.
-            if let Some(class) = gang.part.priority_class() {
-                spec["priorityClassName"] = json!(class);
-            }
-            object(
-                (API, "PodGroup"),
-                gang.name(),
-                owner,
-                Scope::Gang(&gang.identity),
-                spec,
-            )
-        }));
-        objects
+            spec
+        })
     }
 }
