@@ -5,7 +5,7 @@
 
 use std::hint::black_box;
 
-use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+use criterion::{BenchmarkId, Criterion, Throughput, criterion_group};
 use muster::admission::object::Kind;
 use muster::admission::{self, Phase};
 use muster::cli::admit;
@@ -135,5 +135,29 @@ fn decisions(c: &mut Criterion) {
     group.finish();
 }
 
+/// Instead of times: does one thing so often and nothing else, for `benches/instructions.sh`,
+/// which counts instructions. They say the same on a busy machine.
+fn repeat(what: &str, case: &str, times: usize) {
+    let cluster = cluster();
+    let cases = cases();
+    let body = cases.iter().find(|(name, _)| *name == case).map(|c| &c.1);
+    let body = body.expect("a case");
+    for _ in 0..times {
+        if what == "muster" {
+            let _ = black_box(admission::answer(Phase::Mutate, black_box(body), &cluster));
+        } else {
+            let _ = black_box(serde_json::from_slice::<IgnoredAny>(black_box(body)));
+        }
+    }
+}
+
 criterion_group!(benches, decisions);
-criterion_main!(benches);
+
+fn main() {
+    let repetition = std::env::var("MUSTER_BENCH_REPEAT").unwrap_or_default();
+    if let [what, case, times] = repetition.split_whitespace().collect::<Vec<_>>()[..] {
+        return repeat(what, case, times.parse().expect("a number"));
+    }
+    benches();
+    Criterion::default().configure_from_args().final_summary();
+}
