@@ -8,9 +8,10 @@ use anyhow::{Context, Result};
 
 use crate::components::Components;
 use crate::control_plane::ControlPlane;
-use crate::muster;
+use crate::muster::Muster;
 use crate::objects::Objects;
 use crate::operators::Operator;
+use crate::ports::Port;
 use crate::process::{Group, Process};
 
 pub struct Cluster {
@@ -28,6 +29,26 @@ impl Cluster {
     ) -> Result<Cluster> {
         let start = Instant::now();
         let plane = ControlPlane::start(components, group, name).await?;
+        let mut cluster = Cluster::around(plane).await?;
+        let port = Port::reserve()?;
+        let muster = Muster::install(&cluster, port.number).await?;
+        let process = muster.start_at(&cluster, "muster-0", port).await?;
+        cluster.processes.insert(0, process);
+        let version = cluster.plane.client.apiserver_version().await?.git_version;
+        let seconds = start.elapsed().as_secs_f64();
+        println!(
+            "Kubernetes {version} with JobSet, LeaderWorkerSet, KWOK and Muster: {seconds:.1} s"
+        );
+        Ok(cluster)
+    }
+
+    /// One more cluster, without Muster, for tests that stop and start it themselves.
+    pub async fn another(&self, name: &str) -> Result<Arc<Cluster>> {
+        let plane = self.plane.another(name).await?;
+        Ok(Arc::new(Cluster::around(plane).await?))
+    }
+
+    async fn around(plane: ControlPlane) -> Result<Cluster> {
         let objects = Objects::new(plane.client.clone());
         let (jobset, lws) = tokio::try_join!(
             Operator::install_jobset(&plane, &objects),
@@ -41,14 +62,8 @@ impl Cluster {
             jobset.start(&plane, &objects),
             lws.start(&plane, &objects),
         )?;
-        let muster = muster::start(&plane, &objects).await?;
-        let version = plane.client.apiserver_version().await?.git_version;
-        let seconds = start.elapsed().as_secs_f64();
-        println!(
-            "Kubernetes {version} with JobSet, LeaderWorkerSet, KWOK and Muster: {seconds:.1} s"
-        );
         Ok(Cluster {
-            processes: vec![muster, jobset, lws, kwok, scheduler, manager],
+            processes: vec![jobset, lws, kwok, scheduler, manager],
             plane,
             objects,
         })

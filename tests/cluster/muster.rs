@@ -1,47 +1,60 @@
 //! Muster itself, from its real manifests and as its own service account, beside the operators.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result};
 use serde_json::Value;
 
-use crate::control_plane::{ControlPlane, flag};
+use crate::cluster::Cluster;
+use crate::control_plane::flag;
 use crate::health::{Probe, ready};
 use crate::install::{BASE, NAMESPACE, to_loopback};
 use crate::manifests::render;
-use crate::objects::Objects;
 use crate::ports::Port;
 use crate::process::Process;
 
-/// Installs the manifests and starts one replica, which writes its CA into them.
-pub async fn start(plane: &ControlPlane, objects: &Objects) -> Result<Process> {
-    let (webhook, admin) = (Port::reserve()?, Port::reserve()?);
-    let port = webhook.number;
-    let manifests = render(plane.components(), Path::new(BASE))?;
-    let manifests: Vec<Value> = manifests
-        .into_iter()
-        .map(|object| to_loopback(object, port))
-        .collect();
-    objects.apply_all(&manifests, NAMESPACE).await?;
+/// Muster as installed: where it is called, and what a replica needs to start.
+pub struct Muster {
+    kubeconfig: PathBuf,
+}
 
-    let kubeconfig = plane
-        .service_account_kubeconfig(NAMESPACE, "muster")
-        .await?;
-    let health = format!("http://127.0.0.1:{}", admin.number);
-    let mut command = Command::new(env!("CARGO_BIN_EXE_muster"));
-    command
-        .arg("serve")
-        .arg(flag("kubeconfig", kubeconfig.display()))
-        .arg(flag("namespace", NAMESPACE))
-        .arg(flag("identity", "muster-0"))
-        .arg(flag("listen", format!("127.0.0.1:{port}")))
-        .arg(flag("admin-listen", format!("127.0.0.1:{}", admin.number)))
-        .arg(flag("lame-duck-seconds", 0));
-    let process = plane.spawn("muster", command, vec![webhook, admin])?;
-    let probe = Probe::new(&health, "/readyz")?;
-    ready(&process, async || probe.check().await)
-        .await
-        .context("Muster does not become ready")?;
-    Ok(process)
+impl Muster {
+    /// Applies the manifests; the apiserver calls Muster at that port.
+    pub async fn install(cluster: &Cluster, port: u16) -> Result<Muster> {
+        let manifests = render(cluster.plane.components(), Path::new(BASE))?;
+        let manifests: Vec<Value> = manifests
+            .into_iter()
+            .map(|object| to_loopback(object, port))
+            .collect();
+        cluster.objects.apply_all(&manifests, NAMESPACE).await?;
+        let account = cluster
+            .plane
+            .service_account_kubeconfig(NAMESPACE, "muster");
+        Ok(Muster {
+            kubeconfig: account.await?,
+        })
+    }
+
+    /// Starts a replica at that port, and waits until it is ready: by then the CA is in the
+    /// webhook configurations.
+    pub async fn start_at(&self, cluster: &Cluster, identity: &str, port: Port) -> Result<Process> {
+        let admin = Port::reserve()?;
+        let health = format!("http://127.0.0.1:{}", admin.number);
+        let mut command = Command::new(env!("CARGO_BIN_EXE_muster"));
+        command
+            .arg("serve")
+            .arg(flag("kubeconfig", self.kubeconfig.display()))
+            .arg(flag("namespace", NAMESPACE))
+            .arg(flag("identity", identity))
+            .arg(flag("listen", format!("127.0.0.1:{}", port.number)))
+            .arg(flag("admin-listen", format!("127.0.0.1:{}", admin.number)))
+            .arg(flag("lame-duck-seconds", 0));
+        let process = cluster.plane.spawn(identity, command, vec![port, admin])?;
+        let probe = Probe::new(&health, "/readyz")?;
+        ready(&process, async || probe.check().await)
+            .await
+            .context("Muster does not become ready")?;
+        Ok(process)
+    }
 }

@@ -20,4 +20,14 @@ impl Port {
             _held: held,
         })
     }
+
+    /// The same port again, after whoever had it has ended.
+    pub fn again(number: u16) -> Result<Port> {
+        let held = TcpListener::bind((Ipv4Addr::LOCALHOST, number))
+            .with_context(|| format!("port {number} is not free again"))?;
+        Ok(Port {
+            number,
+            _held: held,
+        })
+    }
 }

@@ -1,11 +1,14 @@
 //! The promises that a real cluster must keep, one file per theme.
 
 mod authority;
+mod crd;
 mod gangs;
 mod harness;
 mod install;
 mod leadership;
 mod native;
+mod rivals;
+mod samples;
 
 use crate::runner::{Test, test};
 
@@ -31,6 +34,8 @@ pub fn all() -> Vec<Test> {
         test(gangs::a_gang_that_waits_says_why),
         test(gangs::a_gang_that_waits_too_long_is_suspended),
         test(gangs::a_users_own_gang_is_respected),
+        test(rivals::of_two_gangs_one_runs_and_the_other_holds_nothing),
+        test(crd::the_fields_are_added_once_and_taken_away_exactly),
         test(install::everything_in_the_manifests_is_accepted),
         test(install::objects_without_a_gang_never_reach_muster),
         test(install::objects_with_a_gang_are_refused_while_muster_is_down),
