@@ -207,7 +207,7 @@ impl Context {
         made: &[DynamicObject],
     ) -> Result<(), Error> {
         let uid = jobset.uid().unwrap_or_default();
-        let mut created = 0;
+        let (mut created, mut refused) = (0, 0);
         for object in &actions.apply {
             let name = object.name_any();
             let api = self.api(object);
@@ -217,7 +217,6 @@ impl Context {
                 // Ours alone; whoever edited it is overruled.
                 params = params.force();
             } else {
-                created += 1;
                 let there = api.get_metadata_opt(&name).await;
                 let there = there.map_err(api_error(format!("look for {name}")))?;
                 if let Some(foreign) = there.filter(|o| !meta_owned(&o.metadata, &uid)) {
@@ -225,8 +224,10 @@ impl Context {
                     self.memory
                         .refuse(jobset, foreign_note(kind, &foreign.metadata))
                         .await;
+                    refused += 1;
                     continue;
                 }
+                created += 1;
             }
             api.patch(&name, &params, &Patch::Apply(object))
                 .await
@@ -249,7 +250,8 @@ impl Context {
                 }
             }
         }
-        if created > 0 {
+        // A gang that lacks an object is not ready for its pods.
+        if created > 0 && refused == 0 {
             self.memory.created(jobset, &actions.gangs).await;
         }
         Ok(())

@@ -2,6 +2,7 @@
 
 mod authority;
 mod crd;
+mod foreign;
 mod gangs;
 mod harness;
 mod install;
@@ -35,6 +36,7 @@ pub fn all() -> Vec<Test> {
         test(gangs::a_gang_that_waits_too_long_is_suspended),
         test(gangs::a_users_own_gang_is_respected),
         test(rivals::of_two_gangs_one_runs_and_the_other_holds_nothing),
+        test(foreign::a_podgroup_of_the_gangs_name_is_left_alone),
         test(crd::the_fields_are_added_once_and_taken_away_exactly),
         test(install::everything_in_the_manifests_is_accepted),
         test(install::objects_without_a_gang_never_reach_muster),

@@ -1,0 +1,86 @@
+//! What is not Muster's is never touched, even where it stands in a gang's way.
+
+use anyhow::{Context, Result, ensure};
+use kube::ResourceExt as _;
+use kube::api::{Patch, PatchParams};
+use muster::gang::{Attempt, Identity, PartName, Round};
+use serde_json::json;
+
+use super::samples::{JOBSET, events, gang};
+use crate::sandbox::Sandbox;
+
+pub async fn a_podgroup_of_the_gangs_name_is_left_alone(sandbox: Sandbox) -> Result<()> {
+    sandbox.nodes(1, 4).await?;
+    let suspended = gang("train", 3, "1").replace("suspend: false", "suspend: true");
+    let applied = sandbox.apply(&suspended).await?;
+    // Whichever round the resumed JobSet is in, its gang's name is taken.
+    let mut foreign = Vec::new();
+    for round in [Round(0), Round(1)] {
+        let identity = Identity {
+            namespace: sandbox.namespace.clone(),
+            workload: "train".to_owned(),
+            uid: applied[0].uid().context("no uid")?,
+            part: PartName::whole(),
+            index: None,
+            attempt: Attempt::default(),
+            round,
+        };
+        let group = json!({
+            "apiVersion": "scheduling.k8s.io/v1beta1",
+            "kind": "PodGroup",
+            "metadata": {"name": identity.name().as_str(), "labels": {"example.com/owner": "me"}},
+            "spec": {"schedulingPolicy": {"gang": {"minCount": 9}}},
+        });
+        foreign.extend(sandbox.apply(&group.to_string()).await?);
+    }
+    let jobsets = sandbox.api(JOBSET.0, JOBSET.1).await?;
+    let resume = Patch::Merge(json!({"spec": {"suspend": false}}));
+    jobsets
+        .patch("train", &PatchParams::default(), &resume)
+        .await?;
+
+    let note = sandbox
+        .wait_for("the event GangRefused", async || {
+            let told = events(&sandbox).await?;
+            let refused = told.iter().find(|e| e.data["reason"] == "GangRefused");
+            let note = refused.context("not yet")?.data["note"].as_str();
+            Ok(note.unwrap_or_default().to_owned())
+        })
+        .await?;
+    let named = foreign.iter().any(|group| note.contains(&group.name_any()));
+    ensure!(named && note.contains("is not Muster's"), "{note}");
+    // Looked at again and again, as pods change.
+    sandbox
+        .wait_for("its pods", async || {
+            let pods = sandbox.pods().await?.len();
+            ensure!(pods == 3, "there are {pods}");
+            Ok(())
+        })
+        .await?;
+    sandbox
+        .annotate_pods(json!({"example.com/look": "again"}))
+        .await?;
+    tokio::time::sleep(std::time::Duration::from_secs(3)).await;
+
+    let groups = sandbox.api("scheduling.k8s.io/v1beta1", "PodGroup").await?;
+    for before in foreign {
+        let now = groups.get(&before.name_any()).await?;
+        // Its status and finalizer are the scheduler's and the protection controller's.
+        assert_eq!(now.data["spec"], before.data["spec"]);
+        assert_eq!(now.metadata.labels, before.metadata.labels);
+        assert_eq!(now.metadata.annotations, before.metadata.annotations);
+        assert_eq!(
+            now.metadata.owner_references,
+            before.metadata.owner_references
+        );
+        let managers = now.metadata.managed_fields.unwrap_or_default();
+        let muster = managers
+            .iter()
+            .any(|m| m.manager.as_deref() == Some("muster"));
+        ensure!(!muster, "Muster wrote to it: {managers:?}");
+    }
+    let told = events(&sandbox).await?;
+    let created = told.iter().any(|e| e.data["reason"] == "GangCreated");
+    ensure!(!created, "a gang without its object is told as created");
+    Ok(())
+}
