@@ -1,0 +1,133 @@
+//! Two replicas behind one port: either one serves admission, exactly one leads.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+
+use super::samples::{gang, made};
+use crate::cluster::Cluster;
+use crate::health::{PATIENCE, wait_for};
+use crate::install::NAMESPACE;
+use crate::muster::Muster;
+use crate::ports::Port;
+use crate::process::Process;
+use crate::sandbox::Sandbox;
+
+/// As a Service does it: new connections go to the replicas in turn, and to none that is down.
+struct Service {
+    replicas: watch::Sender<Vec<u16>>,
+}
+
+impl Service {
+    async fn start() -> Result<(Service, u16)> {
+        let listener = TcpListener::bind("127.0.0.1:0").await?;
+        let port = listener.local_addr()?.port();
+        let (replicas, up) = watch::channel(Vec::new());
+        tokio::spawn(serve(listener, up));
+        Ok((Service { replicas }, port))
+    }
+
+    /// Connections to any other replica end at once.
+    fn only(&self, ports: &[u16]) {
+        self.replicas.send_replace(ports.to_vec());
+    }
+}
+
+async fn serve(listener: TcpListener, up: watch::Receiver<Vec<u16>>) {
+    let turn = Arc::new(AtomicUsize::new(0));
+    while let Ok((mut from, _)) = listener.accept().await {
+        let (mut up, turn) = (up.clone(), Arc::clone(&turn));
+        tokio::spawn(async move {
+            let ports = up.borrow_and_update().clone();
+            let number = turn.fetch_add(1, Ordering::Relaxed) % ports.len().max(1);
+            let port = *ports.get(number)?;
+            let mut to = TcpStream::connect(("127.0.0.1", port)).await.ok()?;
+            let dropped = up.wait_for(|ports| !ports.contains(&port));
+            tokio::select! {
+                _ = tokio::io::copy_bidirectional(&mut from, &mut to) => {}
+                _ = dropped => {}
+            }
+            Some(())
+        });
+    }
+}
+
+/// Who leads, by the Lease.
+async fn leader(cluster: &Cluster) -> Result<String> {
+    let leases = cluster
+        .objects
+        .api("coordination.k8s.io/v1", "Lease", NAMESPACE);
+    let leases = leases.await?.list(&Default::default()).await?;
+    assert_eq!(leases.items.len(), 1, "one Lease");
+    let holder = leases.items[0].data["spec"]["holderIdentity"].as_str();
+    let holder = holder.filter(|holder| !holder.is_empty());
+    Ok(holder.context("nobody leads")?.to_owned())
+}
+
+pub async fn either_replica_serves_and_one_leads(sandbox: Sandbox) -> Result<()> {
+    let cluster = sandbox.cluster.another("replicas").await?;
+    let (service, port) = Service::start().await?;
+    let muster = Muster::install(&cluster, port).await?;
+    let mut replicas: Vec<(String, u16, Process)> = Vec::new();
+    for number in 1..=2 {
+        let (name, port) = (format!("muster-{number}"), Port::reserve()?);
+        let at = port.number;
+        let process = muster.start_at(&cluster, &name, port).await?;
+        replicas.push((name, at, process));
+    }
+    let sandbox = Sandbox::new(cluster.clone(), "replicas").await?;
+    sandbox.nodes(1, 16).await?;
+
+    // With either one out of reach, ten times: a connection that was kept open shows.
+    for (name, at, _) in &replicas {
+        service.only(&[*at]);
+        for _ in 0..10 {
+            let text = gang("probe", 2, "1");
+            let args = ["apply", "--dry-run=server", "--filename=-"];
+            let output = sandbox.kubectl(&args, &text).await?;
+            let said = String::from_utf8_lossy(&output.stderr);
+            ensure!(output.status.success(), "with {name} alone: {said}");
+        }
+    }
+    service.only(&[replicas[0].1, replicas[1].1]);
+    sandbox.apply(&gang("first", 2, "1")).await?;
+    sandbox.all_bound(2).await?;
+
+    let old = wait_for("a leader", PATIENCE, async || leader(&cluster).await).await?;
+    let says = |process: &Process| -> Result<bool> {
+        Ok(std::fs::read_to_string(&process.log)?.contains("leading: this replica"))
+    };
+    for (name, _, process) in &replicas {
+        assert_eq!(says(process)?, *name == old, "{name}; {old} leads");
+    }
+
+    let stopped = replicas.iter().position(|(name, ..)| *name == old);
+    let (_, _, process) = replicas.remove(stopped.context("a stranger leads")?);
+    let (heir, at, _) = &replicas[0];
+    service.only(&[*at]);
+    process.signal(rustix::process::Signal::TERM)?;
+    let start = Instant::now();
+    sandbox.apply(&gang("second", 2, "1")).await?;
+    wait_for(
+        "the objects of a new gang",
+        Duration::from_secs(5),
+        async || {
+            let made = made(&sandbox).await?.len();
+            ensure!(made == 4, "{made} of 4 objects exist");
+            Ok(())
+        },
+    )
+    .await?;
+    println!(
+        "objects of a new gang {:?} after the leader's SIGTERM",
+        start.elapsed()
+    );
+    sandbox.all_bound(4).await?;
+    assert_eq!(leader(&cluster).await?, *heir);
+    ensure!(process.stop(Duration::from_secs(10)).await?.success());
+    Ok(())
+}
