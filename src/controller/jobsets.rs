@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use futures::StreamExt as _;
+use futures::{FutureExt as _, StreamExt as _};
 use kube::api::{Api, DeleteParams, Patch, PatchParams, Preconditions};
-use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
+use kube::core::{ApiResource, DynamicObject, GroupVersionKind, TypeMeta};
 use kube::runtime::controller::Action;
 use kube::runtime::reflector::{self, ObjectRef, Store};
 use kube::runtime::{Controller, WatchStreamExt as _, watcher};
@@ -128,7 +128,14 @@ fn watch(
     config: watcher::Config,
 ) -> impl futures::Stream<Item = watcher::Result<watcher::Event<DynamicObject>>> + use<> {
     let api: Api<DynamicObject> = Api::all_with(client.clone(), kind);
-    watcher(api, config).default_backoff()
+    let types = TypeMeta {
+        api_version: kind.api_version.clone(),
+        kind: kind.kind.clone(),
+    };
+    // The items of a list do not say what they are, and a cache is first filled from a list.
+    watcher(api, config)
+        .default_backoff()
+        .modify(move |object| object.types = Some(types.clone()))
 }
 
 /// The JobSet that a member belongs to.
@@ -154,10 +161,11 @@ async fn reconcile(jobset: Arc<DynamicObject>, context: Arc<Context>) -> Result<
         Ok(_) => return Ok(Action::await_change()),
         Err(error) => return Err(Error::Read(error.to_string())),
     };
-    // Caches are filled one after the other; an unfilled one would look like nothing made.
+    // An unfilled cache would look like nothing made. Asked, not awaited: of several JobSets that
+    // wait for one cache, it would wake the last only, and the others never again.
     for objects in context.objects.iter().chain([&context.pods]) {
-        if objects.wait_until_ready().await.is_err() {
-            return Ok(Action::requeue(Duration::from_secs(1)));
+        if !matches!(objects.wait_until_ready().now_or_never(), Some(Ok(()))) {
+            return Ok(Action::requeue(Duration::from_millis(50)));
         }
     }
     let pods = context.members(&namespace, &uid);

@@ -8,6 +8,7 @@ mod harness;
 mod install;
 mod leadership;
 mod native;
+mod outage;
 mod replicas;
 mod rivals;
 mod samples;
@@ -38,6 +39,7 @@ pub fn all() -> Vec<Test> {
         test(gangs::a_users_own_gang_is_respected),
         test(rivals::of_two_gangs_one_runs_and_the_other_holds_nothing),
         test(foreign::a_podgroup_of_the_gangs_name_is_left_alone),
+        test(outage::what_has_a_gang_waits_for_muster_and_the_rest_does_not),
         test(replicas::either_replica_serves_and_one_leads),
         test(crd::the_fields_are_added_once_and_taken_away_exactly),
         test(install::everything_in_the_manifests_is_accepted),
