@@ -59,9 +59,8 @@ pub async fn events(sandbox: &Sandbox) -> Result<Vec<DynamicObject>> {
     Ok(all)
 }
 
-/// Writes by anyone that only Muster makes on a cluster of its own, by the apiserver's own count:
-/// applies to and deletions of scheduler objects, and whatever is done to events of Muster's
-/// interface (`events.k8s.io`), which others count in too.
+/// Writes to scheduler objects, which only Muster makes on a cluster of its own, by the apiserver's
+/// own count: applies and deletions. Events are compared by themselves.
 pub async fn writes(cluster: &Cluster) -> Result<u64> {
     let request = Request::get("/metrics").body(Vec::new())?;
     let text = cluster.plane.client.request_text(request).await?;
