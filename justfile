@@ -16,6 +16,7 @@ e2e *ARGS:
 lint:
     cargo fmt --check
     cargo clippy --all-targets --features e2e -- -D warnings
+    cargo fetch --locked
     cargo deny --offline check bans licenses sources
 
 # Times of a decision, from bytes to bytes
