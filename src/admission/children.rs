@@ -6,8 +6,8 @@
 use super::patch::{PatchBuilder, has_link};
 use super::{Decided, Decision, Operation, Phase, Review};
 use crate::gang::link::LinkPlace;
-use crate::gang::{FieldError, FieldPath, Member, Round, SchedulerKind};
-use crate::scheduler::{self, JobTemplates, LinkSite, Marks, Resume, Scheduler, Snapshot};
+use crate::gang::{FieldError, FieldPath, Member, Round};
+use crate::scheduler::{self, LinkSite, Marks, Resume, Scheduler, Snapshot};
 use crate::workload::child::{self, Job, Pod, PodSpec};
 use crate::workload::jobset::update;
 use crate::workload::keys;
@@ -37,7 +37,7 @@ pub fn decide_job(
     let resumes =
         old.is_some_and(|old| old.spec.suspend == Some(true) && job.spec.suspend != Some(true));
     let relink = resumes && linked.backend.abilities().resume == Resume::NewGang;
-    let links_here = link_site(linked.backend, cluster) == LinkSite::JobTemplate;
+    let links_here = linked.backend.link_site(cluster) == LinkSite::JobTemplate;
     let wanted = phase == Phase::Mutate && links_here;
     if !wanted || !(relink || review.operation == Operation::Create) {
         return Decision::untouched().about(linked.name());
@@ -127,14 +127,6 @@ fn link(
     })
 }
 
-/// Where the link goes on this cluster.
-fn link_site(backend: &dyn Scheduler, cluster: &Snapshot) -> LinkSite {
-    match (backend.kind(), cluster.job_templates) {
-        (SchedulerKind::Native, JobTemplates::LoseLinks) => LinkSite::Pod,
-        _ => backend.abilities().link_site,
-    }
-}
-
 impl Linked {
     fn name(&self) -> String {
         self.member.name().to_string()
@@ -186,14 +178,7 @@ impl Linked {
             (_, _, Some(key)) => metadata.child("labels").key(key),
             (None, None, None) => metadata,
         };
-        let detail = match self.backend.kind() {
-            SchedulerKind::Native => {
-                "the apiserver dropped the pod's link to its gang: it runs without the feature \
-                 gate GenericWorkload, and the pod would start without the others"
-            }
-            _ => "the pod's link to its gang was removed, and it would start without the others",
-        };
-        Some(FieldError::required(at, detail))
+        Some(FieldError::required(at, self.backend.lost_link()))
     }
 
     /// A pod that another scheduler would bind, by itself.

@@ -5,8 +5,8 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
+use kube::Client;
 use kube::core::{ApiResource, GroupVersionKind};
-use kube::{Client, ResourceExt as _};
 
 use crate::gang::SchedulerKind;
 use crate::scheduler::{Dialect, JobTemplates, Snapshot};
@@ -148,10 +148,4 @@ impl Found {
         };
         self.kinds.iter().map(resource).collect()
     }
-}
-
-/// The label of a namespace that chooses its scheduler.
-pub fn namespace_label(namespace: &kube::core::DynamicObject) -> Option<(String, String)> {
-    let value = namespace.labels().get(crate::workload::keys::SCHEDULER)?;
-    Some((namespace.name_any(), value.clone()))
 }

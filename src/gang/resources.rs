@@ -142,17 +142,23 @@ impl Container<'_> {
     }
 }
 
-/// A pod spec, as far as counting needs it.
+/// A pod spec, as far as counting needs it; borrowed from a larger view, or read by itself.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct PodResources<'a> {
-    #[serde(borrow, deserialize_with = "containers")]
-    pub containers: Vec<Container<'a>>,
-    #[serde(borrow, deserialize_with = "containers")]
-    pub init_containers: Vec<Container<'a>>,
-    pub overhead: ResourceList,
+    #[serde(borrow, deserialize_with = "own_containers")]
+    pub containers: Cow<'a, [Container<'a>]>,
+    #[serde(borrow, deserialize_with = "own_containers")]
+    pub init_containers: Cow<'a, [Container<'a>]>,
+    pub overhead: Cow<'a, ResourceList>,
     /// Pod-level resources: beta and on since Kubernetes 1.34.
-    pub resources: Option<Requirements>,
+    pub resources: Option<Cow<'a, Requirements>>,
+}
+
+fn own_containers<'de: 'a, 'a, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Cow<'a, [Container<'a>]>, D::Error> {
+    containers(deserializer).map(Cow::Owned)
 }
 
 fn or_default<'de, D: Deserializer<'de>, T>(deserializer: D) -> Result<T, D::Error>
@@ -218,7 +224,7 @@ fn aggregate(
     }
     let mut sidecars = ResourceList::new();
     let mut start = ResourceList::new();
-    for container in &pod.init_containers {
+    for container in pod.init_containers.iter() {
         let mut resources = list(container).unwrap_or_default();
         if container.restarts_always() {
             // A sidecar runs beside the containers, and beside the init containers after it.
@@ -365,7 +371,7 @@ mod tests {
             ..Container::default()
         };
         let pod = PodResources {
-            containers: vec![container.clone(), container],
+            containers: vec![container.clone(), container].into(),
             ..PodResources::default()
         };
         assert_eq!(pod_requests(&pod), Err(expected));

@@ -15,9 +15,10 @@
 //! 2. The scheduler's line in [`backend`].
 //! 3. Its link's key in [`crate::gang::link`], if it is not there yet, so that a link which the
 //!    user wrote is respected.
-//! 4. Fixtures: run the tests once with `INSTA_UPDATE=always` and read the new snapshots.
+//! 4. The API that its objects need, among the candidates of `controller::discovery`.
+//! 5. Fixtures: run the tests once with `INSTA_UPDATE=always` and read the new snapshots.
 //!
-//! Admission, `check`, `render` and later the reconciler call it without a change of their own.
+//! Admission, `check`, `render` and the reconciler call it without a change of their own.
 
 pub mod abilities;
 pub mod cluster;
@@ -62,6 +63,16 @@ pub trait Scheduler: Sync {
 
     /// What ties a member to its gang.
     fn link(&self, member: &Member) -> Marks;
+
+    /// Where the link is written on this cluster.
+    fn link_site(&self, _cluster: &Snapshot) -> LinkSite {
+        self.abilities().link_site
+    }
+
+    /// What it means that a member arrives without its link.
+    fn lost_link(&self) -> &'static str {
+        "the pod's link to its gang was removed, and it would start without the others"
+    }
 
     /// The objects that must exist for the gangs of one start of a workload.
     fn objects(&self, owner: &Owner, plan: &Plan, gangs: &[Gang<'_>]) -> Vec<DynamicObject>;

@@ -15,7 +15,19 @@ use crate::gang::{Gang, Identity, Owner, Plan};
 use super::abilities::{Abilities, Bundles, LinkSite, Priorities, QuorumChange};
 use super::abilities::{Resume, Support};
 use super::object::{Scope, object};
-use super::{Dialect, Scheduler};
+use super::{Dialect, JobTemplates, Scheduler, Snapshot};
+
+/// A member whose field is gone when the object is stored.
+const LOST_LINK: &str = "the apiserver dropped the pod's link to its gang: it runs without the \
+                         feature gate GenericWorkload, and the pod would start without the others";
+
+/// In the Job's template, unless JobSet's controller would lose it there.
+fn link_site(cluster: &Snapshot) -> LinkSite {
+    match cluster.job_templates {
+        JobTemplates::KeepLinks => LinkSite::JobTemplate,
+        JobTemplates::LoseLinks => LinkSite::Pod,
+    }
+}
 
 /// The most templates of a Workload (`WorkloadMaxPodGroupTemplates`).
 const MAX_TEMPLATES: usize = 8;

@@ -9,7 +9,9 @@ use crate::scheduler::abilities::{Abilities, LinkSite};
 use crate::scheduler::object::{Scope, object};
 use crate::scheduler::{Marks, NativeLink, Scheduler};
 
-use super::{ABILITIES, MAX_TEMPLATES, controller_ref, gang_policy, plan_identity, workload_name};
+use super::{
+    ABILITIES, LOST_LINK, MAX_TEMPLATES, controller_ref, gang_policy, plan_identity, workload_name,
+};
 
 pub struct Native;
 
@@ -44,6 +46,10 @@ impl Scheduler for Native {
             }),
             ..Marks::default()
         }
+    }
+
+    fn lost_link(&self) -> &'static str {
+        LOST_LINK
     }
 
     fn objects(&self, owner: &Owner, plan: &Plan, gangs: &[Gang<'_>]) -> Vec<DynamicObject> {

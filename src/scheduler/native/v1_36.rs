@@ -5,10 +5,10 @@ use serde_json::json;
 
 use crate::gang::{Gang, Member, Owner, Plan, SchedulerKind};
 use crate::scheduler::abilities::Abilities;
-use crate::scheduler::{Marks, Scheduler};
+use crate::scheduler::{LinkSite, Marks, Scheduler, Snapshot};
 
 use super::v1_37::scheduling_group;
-use super::{ABILITIES, gang_policy, pod_groups};
+use super::{ABILITIES, LOST_LINK, gang_policy, link_site, pod_groups};
 
 pub struct Native;
 
@@ -27,6 +27,14 @@ impl Scheduler for Native {
 
     fn link(&self, member: &Member) -> Marks {
         scheduling_group(member)
+    }
+
+    fn link_site(&self, cluster: &Snapshot) -> LinkSite {
+        link_site(cluster)
+    }
+
+    fn lost_link(&self) -> &'static str {
+        LOST_LINK
     }
 
     fn objects(&self, owner: &Owner, plan: &Plan, gangs: &[Gang<'_>]) -> Vec<DynamicObject> {

@@ -6,9 +6,9 @@ use serde_json::json;
 
 use crate::gang::{Gang, Member, Owner, Plan, SchedulerKind};
 use crate::scheduler::abilities::{Abilities, QuorumChange};
-use crate::scheduler::{Marks, NativeLink, Scheduler};
+use crate::scheduler::{LinkSite, Marks, NativeLink, Scheduler, Snapshot};
 
-use super::{ABILITIES, gang_policy, pod_groups};
+use super::{ABILITIES, LOST_LINK, gang_policy, link_site, pod_groups};
 
 pub struct Native;
 
@@ -41,6 +41,14 @@ impl Scheduler for Native {
 
     fn link(&self, member: &Member) -> Marks {
         scheduling_group(member)
+    }
+
+    fn link_site(&self, cluster: &Snapshot) -> LinkSite {
+        link_site(cluster)
+    }
+
+    fn lost_link(&self) -> &'static str {
+        LOST_LINK
     }
 
     fn objects(&self, owner: &Owner, plan: &Plan, gangs: &[Gang<'_>]) -> Vec<DynamicObject> {

@@ -1,5 +1,6 @@
 //! The fields of a JobSet that Muster reads (`jobset.x-k8s.io/v1alpha2`), and their paths.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
@@ -263,14 +264,14 @@ impl ReplicatedJob<'_> {
     }
 }
 
-impl<'a> PodSpec<'a> {
-    /// The parts that count for the pod's requests, moved out of the view.
+impl PodSpec<'_> {
+    /// The parts that count for the pod's requests.
     pub fn resources(&self) -> PodResources<'_> {
         PodResources {
-            containers: self.containers.clone(),
-            init_containers: self.init_containers.clone(),
-            overhead: self.overhead.clone(),
-            resources: self.resources.clone(),
+            containers: Cow::Borrowed(&self.containers),
+            init_containers: Cow::Borrowed(&self.init_containers),
+            overhead: Cow::Borrowed(&self.overhead),
+            resources: self.resources.as_ref().map(Cow::Borrowed),
         }
     }
 }
