@@ -15,6 +15,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use sha2::{Digest, Sha256};
 
 use crate::manifests;
+use crate::modules::{MODULES, Module, Source};
 use crate::process::Group;
 use crate::progress::Progress;
 
@@ -27,47 +28,6 @@ const NO_GO: &str = "\
 `go` was not found, and components are missing that these tests build from source.
 Install Go 1.26 or newer (your system's package manager has it, or see the Go project's
 download page), make sure that `go version` works, and run the same command again.";
-
-struct Module {
-    name: &'static str,
-    /// Program name and main package.
-    programs: &'static [(&'static str, &'static str)],
-    /// The Kubernetes module whose version the programs report, as its release build does.
-    reports: Option<&'static str>,
-    /// Name, Go module and the kustomization in it, rendered to `<name>.json`.
-    manifests: &'static [(&'static str, &'static str, &'static str)],
-}
-
-const MODULES: [Module; 2] = [
-    Module {
-        name: "kubernetes-1.37",
-        programs: &[
-            ("kubectl", "k8s.io/kubernetes/cmd/kubectl"),
-            ("kube-apiserver", "k8s.io/kubernetes/cmd/kube-apiserver"),
-            ("kube-scheduler", "k8s.io/kubernetes/cmd/kube-scheduler"),
-            (
-                "kube-controller-manager",
-                "k8s.io/kubernetes/cmd/kube-controller-manager",
-            ),
-        ],
-        reports: Some("k8s.io/kubernetes"),
-        manifests: &[],
-    },
-    Module {
-        name: "operators",
-        programs: &[
-            ("etcd", "go.etcd.io/etcd/server/v3"),
-            ("jobset", "sigs.k8s.io/jobset"),
-            ("lws", "sigs.k8s.io/lws/cmd"),
-            ("kwok", "sigs.k8s.io/kwok/cmd/kwok"),
-        ],
-        reports: None,
-        manifests: &[
-            ("jobset", "sigs.k8s.io/jobset", "config/default"),
-            ("lws", "sigs.k8s.io/lws", "config/default"),
-        ],
-    },
-];
 
 /// Where the built programs and rendered manifests are.
 #[derive(Default)]
@@ -89,8 +49,8 @@ impl Components {
                 let path = dir.join(program);
                 components.files.insert((*program).to_owned(), path);
             }
-            for (name, ..) in module.manifests {
-                let file = format!("{name}.json");
+            for manifest in module.manifests {
+                let file = format!("{}.json", manifest.name);
                 let path = dir.join(&file);
                 components.files.insert(file, path);
             }
@@ -157,14 +117,25 @@ impl Module {
         for (program, package) in self.programs {
             self.compile(program, package, &fresh, group)?;
         }
-        for (name, module, kustomization) in self.manifests {
-            let args = ["list", "-mod=readonly", "-m", "-f", "{{.Dir}}", module];
+        for manifest in self.manifests {
+            let args = [
+                "list",
+                "-mod=readonly",
+                "-m",
+                "-f",
+                "{{.Dir}}",
+                manifest.module,
+            ];
             let output = go(&args, &self.source())?;
             let dir = PathBuf::from(String::from_utf8_lossy(&output.stdout).trim());
-            let objects = manifests::render(earlier, &dir.join(kustomization))
-                .with_context(|| format!("cannot render {module}/{kustomization}"))?;
+            let objects = match manifest.source {
+                Source::Kustomization(path) => manifests::render(earlier, &dir.join(path)),
+                Source::Files(paths) => manifests::read(&dir, paths),
+            };
+            let objects = objects
+                .with_context(|| format!("cannot read the manifests of {}", manifest.module))?;
             let json = serde_json::to_vec(&objects)?;
-            fs::write(fresh.join(format!("{name}.json")), json)?;
+            fs::write(fresh.join(format!("{}.json", manifest.name)), json)?;
         }
         fs::rename(&fresh, &done)?;
         println!("built {}", done.display());

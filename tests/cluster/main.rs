@@ -19,6 +19,7 @@ mod health;
 mod install;
 mod kubeconfig;
 mod manifests;
+mod modules;
 mod muster;
 mod objects;
 mod operators;

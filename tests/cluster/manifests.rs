@@ -1,5 +1,6 @@
 //! The operators' own manifests: rendered once at build time, made to point at loopback per run.
 
+use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
@@ -22,6 +23,18 @@ pub fn render(components: &Components, kustomization: &Path) -> Result<Vec<Value
         bail!("{}", String::from_utf8_lossy(&output.stderr));
     }
     parse(&String::from_utf8(output.stdout)?)
+}
+
+/// The objects of files that a component ships as they are.
+pub fn read(dir: &Path, files: &[&str]) -> Result<Vec<Value>> {
+    let mut objects = Vec::new();
+    for file in files {
+        let path = dir.join(file);
+        let text =
+            fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+        objects.extend(parse(&text).with_context(|| format!("in {file}"))?);
+    }
+    Ok(objects)
 }
 
 /// The objects of a YAML text, as kubectl reads it.

@@ -1,0 +1,208 @@
+//! Which programs the harness builds, and from which Go modules.
+
+/// A small Go module under `modules/` that pins versions.
+pub struct Module {
+    pub name: &'static str,
+    /// Program name and main package.
+    pub programs: &'static [(&'static str, &'static str)],
+    /// The Kubernetes module whose version the programs report, as its release build does.
+    pub reports: Option<&'static str>,
+    pub manifests: &'static [Manifest],
+}
+
+/// Objects that a component ships, kept as `<name>.json`.
+pub struct Manifest {
+    pub name: &'static str,
+    pub module: &'static str,
+    pub source: Source,
+}
+
+pub enum Source {
+    Kustomization(&'static str),
+    /// Files below the module's directory.
+    Files(&'static [&'static str]),
+}
+
+pub const MODULES: [Module; 5] = [
+    KUBERNETES_1_37,
+    OPERATORS,
+    SCHEDULERS,
+    KUBERNETES_1_35,
+    KUBERNETES_1_36,
+];
+
+const KUBERNETES_1_37: Module = Module {
+    name: "kubernetes-1.37",
+    programs: &[
+        ("kubectl", "k8s.io/kubernetes/cmd/kubectl"),
+        ("kube-apiserver", "k8s.io/kubernetes/cmd/kube-apiserver"),
+        ("kube-scheduler", "k8s.io/kubernetes/cmd/kube-scheduler"),
+        (
+            "kube-controller-manager",
+            "k8s.io/kubernetes/cmd/kube-controller-manager",
+        ),
+    ],
+    reports: Some("k8s.io/kubernetes"),
+    manifests: &[],
+};
+
+const OPERATORS: Module = Module {
+    name: "operators",
+    programs: &[
+        ("etcd", "go.etcd.io/etcd/server/v3"),
+        ("jobset", "sigs.k8s.io/jobset"),
+        ("lws", "sigs.k8s.io/lws/cmd"),
+        ("kwok", "sigs.k8s.io/kwok/cmd/kwok"),
+    ],
+    reports: None,
+    manifests: &[
+        Manifest {
+            name: "jobset",
+            module: "sigs.k8s.io/jobset",
+            source: Source::Kustomization("config/default"),
+        },
+        Manifest {
+            name: "lws",
+            module: "sigs.k8s.io/lws",
+            source: Source::Kustomization("config/default"),
+        },
+    ],
+};
+
+const SCHEDULERS: Module = Module {
+    name: "schedulers",
+    programs: &[
+        (
+            "coscheduling-scheduler",
+            "sigs.k8s.io/scheduler-plugins/cmd/scheduler",
+        ),
+        (
+            "coscheduling-controller",
+            "sigs.k8s.io/scheduler-plugins/cmd/controller",
+        ),
+        ("volcano-scheduler", "volcano.sh/volcano/cmd/scheduler"),
+        (
+            "volcano-controller",
+            "volcano.sh/volcano/cmd/controller-manager",
+        ),
+        ("volcano-webhook", "volcano.sh/volcano/cmd/webhook-manager"),
+        (
+            "yunikorn-scheduler",
+            "github.com/apache/yunikorn-k8shim/pkg/cmd/shim",
+        ),
+        (
+            "yunikorn-admission",
+            "github.com/apache/yunikorn-k8shim/pkg/cmd/admissioncontroller",
+        ),
+        (
+            "kai-scheduler",
+            "github.com/NVIDIA/KAI-scheduler/cmd/scheduler",
+        ),
+        ("kai-binder", "github.com/NVIDIA/KAI-scheduler/cmd/binder"),
+        (
+            "kai-podgrouper",
+            "github.com/NVIDIA/KAI-scheduler/cmd/podgrouper",
+        ),
+        (
+            "kai-podgroup-controller",
+            "github.com/NVIDIA/KAI-scheduler/cmd/podgroupcontroller",
+        ),
+    ],
+    reports: None,
+    manifests: &[
+        Manifest {
+            name: "coscheduling",
+            module: "sigs.k8s.io/scheduler-plugins",
+            source: Source::Files(&[
+                "config/crd/bases/scheduling.x-k8s.io_podgroups.yaml",
+                "config/crd/bases/scheduling.x-k8s.io_elasticquotas.yaml",
+            ]),
+        },
+        Manifest {
+            name: "volcano",
+            module: "volcano.sh/volcano",
+            source: Source::Files(&[
+                "config/crd/volcano/bases/batch.volcano.sh_jobs.yaml",
+                "config/crd/volcano/bases/batch.volcano.sh_cronjobs.yaml",
+                "config/crd/volcano/bases/bus.volcano.sh_commands.yaml",
+                "config/crd/volcano/bases/config.volcano.sh_colocationconfigurations.yaml",
+                "config/crd/volcano/bases/nodeinfo.volcano.sh_numatopologies.yaml",
+                "config/crd/volcano/bases/scheduling.volcano.sh_podgroups.yaml",
+                "config/crd/volcano/bases/scheduling.volcano.sh_queues.yaml",
+                "config/crd/volcano/bases/shard.volcano.sh_nodeshards.yaml",
+                "config/crd/volcano/bases/topology.volcano.sh_hypernodes.yaml",
+                "config/crd/jobflow/bases/flow.volcano.sh_jobflows.yaml",
+                "config/crd/jobflow/bases/flow.volcano.sh_jobtemplates.yaml",
+            ]),
+        },
+        Manifest {
+            name: "kai",
+            module: "github.com/NVIDIA/KAI-scheduler",
+            source: Source::Files(&[
+                "deployments/kai-scheduler/crds/kai.scheduler_configs.yaml",
+                "deployments/kai-scheduler/crds/kai.scheduler_schedulingshards.yaml",
+                "deployments/kai-scheduler/crds/kai.scheduler_topologies.yaml",
+                "deployments/kai-scheduler/crds/scheduling.run.ai_bindrequests.yaml",
+                "deployments/kai-scheduler/crds/scheduling.run.ai_podgroups.yaml",
+                "deployments/kai-scheduler/crds/scheduling.run.ai_queues.yaml",
+            ]),
+        },
+    ],
+};
+
+/// Koordinator 1.8 is built with the libraries of Kubernetes 1.35, so both share one module.
+const KUBERNETES_1_35: Module = Module {
+    name: "kubernetes-1.35",
+    programs: &[
+        (
+            "koordinator-scheduler",
+            "github.com/koordinator-sh/koordinator/cmd/koord-scheduler",
+        ),
+        (
+            "kube-apiserver-1.35",
+            "k8s.io/kubernetes/cmd/kube-apiserver",
+        ),
+        (
+            "kube-scheduler-1.35",
+            "k8s.io/kubernetes/cmd/kube-scheduler",
+        ),
+        (
+            "kube-controller-manager-1.35",
+            "k8s.io/kubernetes/cmd/kube-controller-manager",
+        ),
+    ],
+    reports: Some("k8s.io/kubernetes"),
+    manifests: &[Manifest {
+        name: "koordinator",
+        module: "github.com/koordinator-sh/koordinator",
+        source: Source::Files(&[
+            "config/crd/bases/scheduling.koordinator.sh_clusternetworktopologies.yaml",
+            "config/crd/bases/scheduling.koordinator.sh_devices.yaml",
+            "config/crd/bases/scheduling.koordinator.sh_podmigrationjobs.yaml",
+            "config/crd/bases/scheduling.koordinator.sh_reservations.yaml",
+            "config/crd/bases/scheduling.koordinator.sh_scheduleexplanations.yaml",
+            "config/crd/bases/scheduling.sigs.k8s.io_elasticquotas.yaml",
+            "config/crd/bases/scheduling.sigs.k8s.io_podgroups.yaml",
+        ]),
+    }],
+};
+
+const KUBERNETES_1_36: Module = Module {
+    name: "kubernetes-1.36",
+    programs: &[
+        (
+            "kube-apiserver-1.36",
+            "k8s.io/kubernetes/cmd/kube-apiserver",
+        ),
+        (
+            "kube-scheduler-1.36",
+            "k8s.io/kubernetes/cmd/kube-scheduler",
+        ),
+        (
+            "kube-controller-manager-1.36",
+            "k8s.io/kubernetes/cmd/kube-controller-manager",
+        ),
+    ],
+    reports: Some("k8s.io/kubernetes"),
+    manifests: &[],
+};

@@ -1,0 +1,14 @@
+//go:build tools
+
+// Package tools names the main packages that the harness builds.
+//
+// k8s.io/kubernetes requires its staging modules at v0.0.0 and redirects them to local
+// directories. Replacements in a dependency are ignored, so go.mod repeats them, each with the
+// published version v0.<minor>.<patch> of that release. After a change: go mod tidy.
+package tools
+
+import (
+	_ "k8s.io/kubernetes/cmd/kube-apiserver"
+	_ "k8s.io/kubernetes/cmd/kube-controller-manager"
+	_ "k8s.io/kubernetes/cmd/kube-scheduler"
+)
