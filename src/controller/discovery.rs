@@ -67,6 +67,9 @@ const CANDIDATES: [Candidate; 5] = [
     },
 ];
 
+/// What makes bundles of native gangs, where it is served beside them.
+const COMPOSITES: (&str, &str) = ("scheduling.k8s.io/v1alpha3", "CompositePodGroup");
+
 /// Looks at the cluster.
 pub async fn discover(client: &Client) -> Result<Found, kube::Error> {
     let mut found = Found {
@@ -86,6 +89,13 @@ pub async fn discover(client: &Client) -> Result<Found, kube::Error> {
         let kinds = candidate.kinds.iter();
         let kinds = kinds.map(|(_, kind)| (candidate.version.to_owned(), (*kind).to_owned()));
         found.kinds.extend(kinds);
+    }
+    if found.native == Some(Dialect::V1_37)
+        && serves(client, COMPOSITES.0, "compositepodgroups").await?
+    {
+        found.native = Some(Dialect::V1_37Composites);
+        let (version, kind) = COMPOSITES;
+        found.kinds.push((version.to_owned(), kind.to_owned()));
     }
     if found.native.is_some() && found.jobsets {
         found.job_templates = job_templates(client).await?;

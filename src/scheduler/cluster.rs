@@ -15,16 +15,19 @@ pub enum Dialect {
     V1_36,
     /// `scheduling.k8s.io/v1beta1`
     V1_37,
+    /// The same, and CompositePodGroups of `scheduling.k8s.io/v1alpha3` for bundles.
+    V1_37Composites,
 }
 
 impl Dialect {
-    pub const ALL: [Self; 3] = [Self::V1_35, Self::V1_36, Self::V1_37];
+    pub const ALL: [Self; 4] = [Self::V1_35, Self::V1_36, Self::V1_37, Self::V1_37Composites];
 
     pub fn as_str(self) -> &'static str {
         match self {
             Self::V1_35 => "1.35",
             Self::V1_36 => "1.36",
             Self::V1_37 => "1.37",
+            Self::V1_37Composites => "1.37-composites",
         }
     }
 }
@@ -37,7 +40,9 @@ impl fmt::Display for Dialect {
 
 /// A Kubernetes version without native gangs.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is not a Kubernetes version with native gangs; known are 1.35, 1.36 and 1.37")]
+#[error(
+    "{0:?} is not a Kubernetes version with native gangs; known are 1.35, 1.36, 1.37 and, with CompositePodGroups, 1.37-composites"
+)]
 pub struct UnknownVersion(String);
 
 impl FromStr for Dialect {
@@ -100,6 +105,7 @@ mod tests {
     fn a_patch_release_speaks_its_minor_versions_dialect() {
         assert_eq!("1.37".parse(), Ok(Dialect::V1_37));
         assert_eq!("v1.36.3".parse(), Ok(Dialect::V1_36));
+        assert_eq!("1.37-composites".parse(), Ok(Dialect::V1_37Composites));
         for text in ["1.3", "1.370", "1.38", "", "v", "1.35x"] {
             assert!(text.parse::<Dialect>().is_err(), "{text}");
         }

@@ -3,6 +3,7 @@
 //! From 1.36 on the scheduler reads PodGroups only; the Workload is a description beside them.
 //! One is written as long as its eight templates suffice, and left out beyond.
 
+mod composites;
 mod v1_35;
 mod v1_36;
 mod v1_37;
@@ -10,9 +11,9 @@ mod v1_37;
 use kube::core::DynamicObject;
 use serde_json::{Value, json};
 
-use crate::gang::{Gang, Identity, Owner, Plan};
+use crate::gang::{Gang, GangName, Identity, Owner, Plan};
 
-use super::abilities::{Abilities, Bundles, LinkSite, Priorities, QuorumChange};
+use super::abilities::{Abilities, Bundles, LinkSite, NewRoom, Priorities, QuorumChange};
 use super::abilities::{Resume, Support};
 use super::object::{Scope, object};
 use super::{Dialect, JobTemplates, Scheduler, Snapshot};
@@ -37,13 +38,16 @@ pub fn backend(dialect: Dialect) -> &'static dyn Scheduler {
         Dialect::V1_35 => &v1_35::Native,
         Dialect::V1_36 => &v1_36::Native,
         Dialect::V1_37 => &v1_37::Native,
+        Dialect::V1_37Composites => &composites::Native,
     }
 }
 
 const ABILITIES: Abilities = Abilities {
     bundle: Bundles::No(
-        "PodGroups are admitted one by one, and Muster does not make CompositePodGroups yet; \
-         remove the bundle, or use Volcano",
+        "PodGroups are admitted one by one, and the cluster serves no CompositePodGroups \
+         (Kubernetes 1.37 with the feature gates CompositePodGroup and \
+         TopologyAwareWorkloadScheduling, and scheduling.k8s.io/v1alpha3); remove the bundle, or \
+         use another scheduler",
     ),
     queue: Support::No("kube-scheduler has no queues; remove the annotation"),
     non_strict: Support::No("a gang that does not fit holds nothing; use Strict"),
@@ -51,10 +55,11 @@ const ABILITIES: Abilities = Abilities {
     link_site: LinkSite::JobTemplate,
     resume: Resume::SameGang,
     quorum_change: QuorumChange::Never,
+    new_room: NewRoom::Noticed,
 };
 
 /// The name of the Workload that describes a whole plan; `number` counts them where one is full.
-fn workload_name(identity: &Identity, number: usize) -> crate::gang::GangName {
+fn workload_name(identity: &Identity, number: usize) -> GangName {
     let name = match number {
         0 => String::new(),
         number => format!("w{number}"),
@@ -83,33 +88,35 @@ fn workload_spec(owner: &Owner, plan: &Plan) -> Option<Value> {
     Some(json!({"controllerRef": controller_ref(owner), "podGroupTemplates": templates}))
 }
 
-/// A Workload, where it has room for the plan, and a PodGroup per gang (1.36 and later). `spec` is
-/// the PodGroup's, by its gang and the Workload's name.
+/// A Workload, where it has room for the plan, and a PodGroup per gang (1.36 and later). `group`
+/// makes the PodGroup by its gang and the Workload's name.
 fn pod_groups(
     api: &str,
     owner: &Owner,
     plan: &Plan,
     gangs: &[Gang<'_>],
-    spec: impl Fn(&Gang<'_>, Option<&str>) -> Value,
+    group: impl Fn(&Gang<'_>, Option<&GangName>) -> DynamicObject,
 ) -> Vec<DynamicObject> {
     let Some(identity) = plan_identity(gangs) else {
         return Vec::new();
     };
     let name = workload_name(identity, 0);
     let workload = workload_spec(owner, plan);
-    let described = workload.is_some().then(|| name.as_str());
-    let groups = gangs.iter().map(|gang| {
-        let mut spec = spec(gang, described);
-        if let Some(class) = gang.part.priority_class() {
-            spec["priorityClassName"] = json!(class);
-        }
-        let scope = Scope::Gang(&gang.identity);
-        object((api, "PodGroup"), gang.name(), owner, scope, spec)
-    });
+    let described = workload.is_some().then_some(&name);
+    let groups = gangs.iter().map(|gang| group(gang, described));
     // The Workload comes first: 1.36 refuses a PodGroup whose Workload does not exist.
     let start = Scope::Start(identity);
     let workload = workload.map(|spec| object((api, "Workload"), name.clone(), owner, start, spec));
     workload.into_iter().chain(groups).collect()
+}
+
+/// A gang's PodGroup (1.36 and later).
+fn pod_group(api: &str, owner: &Owner, gang: &Gang<'_>, mut spec: Value) -> DynamicObject {
+    if let Some(class) = gang.part.priority_class() {
+        spec["priorityClassName"] = json!(class);
+    }
+    let scope = Scope::Gang(&gang.identity);
+    object((api, "PodGroup"), gang.name(), owner, scope, spec)
 }
 
 /// The identity that names a start of the whole plan, taken from any of its gangs.

@@ -8,7 +8,7 @@ use crate::scheduler::abilities::Abilities;
 use crate::scheduler::{LinkSite, Marks, Scheduler, Snapshot};
 
 use super::v1_37::scheduling_group;
-use super::{ABILITIES, LOST_LINK, gang_policy, link_site, pod_groups};
+use super::{ABILITIES, LOST_LINK, gang_policy, link_site, pod_group, pod_groups};
 
 pub struct Native;
 
@@ -39,15 +39,15 @@ impl Scheduler for Native {
 
     fn objects(&self, owner: &Owner, plan: &Plan, gangs: &[Gang<'_>]) -> Vec<DynamicObject> {
         pod_groups(API, owner, plan, gangs, |gang, workload| {
-            // The priority class that follows is kept only with the gate WorkloadAwarePreemption.
+            // The priority class is kept only with the gate WorkloadAwarePreemption.
             let mut spec = json!({"schedulingPolicy": gang_policy(gang.quorum())});
             if let Some(workload) = workload {
                 spec["podGroupTemplateRef"] = json!({"workload": {
-                    "workloadName": workload,
+                    "workloadName": workload.as_str(),
                     "podGroupTemplateName": gang.part.name().as_str(),
                 }});
             }
-            spec
+            pod_group(API, owner, gang, spec)
         })
     }
 }

@@ -2,9 +2,9 @@
 //! as a whole.
 
 use kube::core::DynamicObject;
-use serde_json::json;
+use serde_json::{Value, json};
 
-use crate::gang::{Gang, Member, Owner, Plan, SchedulerKind};
+use crate::gang::{Gang, GangName, Member, Owner, Plan, SchedulerKind};
 use crate::scheduler::abilities::{Abilities, QuorumChange};
 use crate::scheduler::{LinkSite, Marks, NativeLink, Scheduler, Snapshot};
 
@@ -12,13 +12,13 @@ use super::{ABILITIES, LOST_LINK, gang_policy, link_site, pod_groups};
 
 pub struct Native;
 
-static V1_37: Abilities = Abilities {
+pub static V1_37: Abilities = Abilities {
     // minCount is the one field of a PodGroup that may change.
     quorum_change: QuorumChange::Live,
     ..ABILITIES
 };
 
-const API: &str = "scheduling.k8s.io/v1beta1";
+pub const API: &str = "scheduling.k8s.io/v1beta1";
 
 /// The link of 1.36 and later.
 pub fn scheduling_group(member: &Member) -> Marks {
@@ -52,20 +52,26 @@ impl Scheduler for Native {
     }
 
     fn objects(&self, owner: &Owner, plan: &Plan, gangs: &[Gang<'_>]) -> Vec<DynamicObject> {
-        // The priority class must resolve to the pods' own priority, or nothing is ever scheduled.
         pod_groups(API, owner, plan, gangs, |gang, workload| {
-            let mut spec = json!({
-                "schedulingPolicy": gang_policy(gang.quorum()),
-                // The default is to preempt single pods: half a gang would go on burning money.
-                "disruptionMode": {"all": {}},
-            });
-            if let Some(workload) = workload {
-                spec["workloadRef"] = json!({
-                    "workloadName": workload,
-                    "templateName": gang.part.name().as_str(),
-                });
-            }
-            spec
+            pod_group(owner, gang, workload)
         })
     }
+}
+
+/// A gang's PodGroup. Its priority class must resolve to the pods' own priority, or nothing is
+/// ever scheduled.
+pub fn pod_group(owner: &Owner, gang: &Gang<'_>, workload: Option<&GangName>) -> DynamicObject {
+    let mut spec = json!({
+        "schedulingPolicy": gang_policy(gang.quorum()),
+        // The default is to preempt single pods: half a gang would go on burning money.
+        "disruptionMode": {"all": {}},
+    });
+    if let Some(workload) = workload {
+        spec["workloadRef"] = workload_ref(workload, gang);
+    }
+    super::pod_group(API, owner, gang, spec)
+}
+
+pub fn workload_ref(workload: &GangName, gang: &Gang<'_>) -> Value {
+    json!({"workloadName": workload.as_str(), "templateName": gang.part.name().as_str()})
 }
