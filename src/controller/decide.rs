@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 use super::observe::{self, APPLIED, Phase, Pod};
 use crate::admission::jobsets::{self, Judged};
 use crate::gang::{Attempt, Gang, Level, Owner, TimeoutAction};
-use crate::scheduler::abilities::QuorumChange;
+use crate::scheduler::abilities::{NewRoom, QuorumChange};
 use crate::scheduler::{Scheduler, Snapshot};
 use crate::workload::jobset::update;
 use crate::workload::jobset::view::{API_VERSION, JobSet, KIND};
@@ -54,6 +54,8 @@ pub struct Actions {
     pub apply: Vec<DynamicObject>,
     pub delete: Vec<DynamicObject>,
     pub gangs: Vec<Standing>,
+    /// Objects of gangs that wait, on a scheduler that does not notice new room by itself.
+    pub sleepers: Vec<DynamicObject>,
     /// Why nothing is made, although a gang is asked for.
     pub refused: Option<String>,
     /// How long a gang may wait, and what happens then.
@@ -122,7 +124,25 @@ fn wanted(seen: &Seen<'_>, judged: &Judged, actions: &mut Actions) -> Vec<Dynami
         }
         actions.gangs.push(standing(gang, &mine, seen.made));
     }
-    backend.objects(&owner, &judged.plan, &gangs)
+    let objects = backend.objects(&owner, &judged.plan, &gangs);
+    if backend.abilities().new_room == NewRoom::WhenNudged {
+        actions.sleepers = sleepers(&actions.gangs, &objects);
+    }
+    objects
+}
+
+fn sleepers(gangs: &[Standing], objects: &[DynamicObject]) -> Vec<DynamicObject> {
+    let waits = |gang: &&Standing| matches!(gang.state, State::Waiting(_));
+    let waiting: Vec<&str> = gangs
+        .iter()
+        .filter(waits)
+        .map(|g| g.name.as_str())
+        .collect();
+    let named = |object: &&DynamicObject| {
+        let name = object.metadata.name.as_deref();
+        name.is_some_and(|name| waiting.contains(&name))
+    };
+    objects.iter().filter(named).cloned().collect()
 }
 
 fn owner(seen: &Seen<'_>) -> Owner {

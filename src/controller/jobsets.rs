@@ -14,6 +14,7 @@ use kube::{Client, Resource as _, ResourceExt as _};
 
 use super::decide::{self, Actions, Seen};
 use super::discovery::Found;
+use super::nudge::Sleepers;
 use super::observe::{self, Pod};
 use super::status::{Memory, News};
 use crate::admission::object::{self, Kind, Object};
@@ -53,6 +54,7 @@ struct Context {
     pods: Store<DynamicObject>,
     objects: Vec<Store<DynamicObject>>,
     memory: Memory,
+    sleepers: Sleepers,
 }
 
 fn resource(group: &str, version: &str, kind: &str) -> ApiResource {
@@ -97,19 +99,24 @@ pub async fn run(client: Client, cluster: Arc<ArcSwap<Snapshot>>, found: &Found)
 
     let context = Arc::new(Context {
         memory: Memory::new(client.clone()),
+        sleepers: Sleepers::default(),
         client,
         cluster,
         pods: pod_reader,
         objects,
     });
-    controller
-        .run(reconcile, on_error, context)
+    let nudges = context.sleepers.run(context.client.clone());
+    let reconciles = controller
+        .run(reconcile, on_error, Arc::clone(&context))
         .for_each(|result| async move {
             if let Err(error) = result {
                 tracing::debug!(%error, "reconcile");
             }
-        })
-        .await;
+        });
+    tokio::select! {
+        () = nudges => {}
+        () = reconciles => {}
+    }
 }
 
 fn store(
@@ -178,6 +185,9 @@ async fn reconcile(jobset: Arc<DynamicObject>, context: Arc<Context>) -> Result<
     };
     let actions = decide::decide(&seen, &context.cluster.load());
     context.carry_out(&jobset, &actions, &made).await?;
+    let sleepers = actions.sleepers.iter();
+    let sleepers = sleepers.map(|object| (context.api(object), object.name_any()));
+    context.sleepers.set(&uid, sleepers.collect());
     let news = context.memory.look(&uid, &actions);
     context.tell(&jobset, &news).await?;
     Ok(match news.look_again {

@@ -9,6 +9,7 @@ pub mod decide;
 pub mod discovery;
 mod jobsets;
 pub mod lease;
+mod nudge;
 pub mod observe;
 mod status;
 

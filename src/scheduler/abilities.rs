@@ -64,6 +64,14 @@ pub enum QuorumChange {
     NotNeeded,
 }
 
+/// Whether a scheduler tries a blocked gang again when room appears.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NewRoom {
+    Noticed,
+    /// Only after a write to the gang's object, or minutes later.
+    WhenNudged,
+}
+
 /// One scheduler's row of the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Abilities {
@@ -74,6 +82,7 @@ pub struct Abilities {
     pub link_site: LinkSite,
     pub resume: Resume,
     pub quorum_change: QuorumChange,
+    pub new_room: NewRoom,
 }
 
 /// What of a plan this scheduler cannot do (errors), and what it does differently (warnings).

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::gang::{Gang, Member, Owner, Plan, SchedulerKind, link};
 
-use super::abilities::{Abilities, Bundles, LinkSite, Priorities, QuorumChange};
+use super::abilities::{Abilities, Bundles, LinkSite, NewRoom, Priorities, QuorumChange};
 use super::abilities::{Resume, Support};
 use super::object::{Scope, object};
 use super::{Marks, Scheduler};
@@ -27,6 +27,8 @@ static ABILITIES: Abilities = Abilities {
     resume: Resume::NewGang,
     // Pods count by name until they are deleted, finished or not (0.34).
     quorum_change: QuorumChange::NotNeeded,
+    // Node events requeue no rejected member; the next look is five minutes later (0.34.7).
+    new_room: NewRoom::WhenNudged,
 };
 
 impl Scheduler for Coscheduling {

@@ -10,7 +10,7 @@ use crate::gang::resources::ResourceList;
 use crate::gang::{FieldError, Gang, GangName, Identity, Member};
 use crate::gang::{Owner, Part, Plan, SchedulerKind, link};
 
-use super::abilities::{Abilities, Bundles, LinkSite, Priorities, QuorumChange};
+use super::abilities::{Abilities, Bundles, LinkSite, NewRoom, Priorities, QuorumChange};
 use super::abilities::{Resume, Support};
 use super::object::{Scope, object};
 use super::{Marks, Scheduler};
@@ -26,6 +26,7 @@ static ABILITIES: Abilities = Abilities {
     resume: Resume::NewGang,
     // Succeeded pods count as ready (1.14).
     quorum_change: QuorumChange::NotNeeded,
+    new_room: NewRoom::Noticed,
 };
 
 /// The PodGroup of a bundle, or of a gang that is in none.
