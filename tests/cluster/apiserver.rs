@@ -1,15 +1,17 @@
 //! etcd and kube-apiserver: the flags, and why.
 
 use std::path::Path;
+use std::process::Command;
 
 use anyhow::Result;
 
 use crate::components::Components;
-use crate::control_plane::{GATES, flag};
+use crate::control_plane::flag;
 use crate::health::{Probe, ready};
 use crate::pki::Authority;
 use crate::ports::Port;
 use crate::process::{Group, Process};
+use crate::release::Release;
 
 /// Its process and the URL that the apiserver uses.
 pub async fn start_etcd(
@@ -39,20 +41,18 @@ pub async fn start_etcd(
     Ok((process, client))
 }
 
-/// Not yet ready when this returns.
-pub fn start_apiserver(
-    components: &Components,
-    group: &Group,
-    name: &str,
+/// The apiserver's command line.
+pub fn apiserver(
+    mut command: Command,
+    release: Release,
     authority: &Authority,
     storage: &str,
-    port: Port,
-) -> Result<Process> {
+    port: &Port,
+) -> Result<Command> {
     let hosts = ["127.0.0.1", "localhost", "kubernetes.default.svc"];
     let serving = authority.server("kube-apiserver", &hosts)?;
     let token_key = authority.token_key();
     let token_public_key = authority.token_public_key();
-    let mut command = components.program("kube-apiserver")?;
     command
         .arg(flag("etcd-servers", storage))
         .args(["--bind-address=127.0.0.1", "--advertise-address=127.0.0.1"])
@@ -75,7 +75,7 @@ pub fn start_apiserver(
         // They send the pods of a namespace to the nodes of its test; see `sandbox.rs`.
         .arg("--enable-admission-plugins=PodNodeSelector,PodTolerationRestriction")
         .arg("--profiling=false")
-        .arg("--runtime-config=scheduling.k8s.io/v1beta1=true,scheduling.k8s.io/v1alpha3=true")
-        .arg(GATES);
-    group.spawn(&format!("{name}/kube-apiserver"), command, vec![port])
+        .arg(flag("runtime-config", release.runtime_config()))
+        .arg(flag("feature-gates", release.apiserver_gates()));
+    Ok(command)
 }

@@ -8,11 +8,13 @@ use anyhow::{Context, Result};
 
 use crate::components::Components;
 use crate::control_plane::ControlPlane;
+use crate::fleet::Home;
 use crate::muster::Muster;
 use crate::objects::Objects;
 use crate::operators::Operator;
 use crate::ports::Port;
 use crate::process::{Group, Process};
+use crate::schedulers::{self, Kind};
 
 pub struct Cluster {
     // Fields drop in this order: clients of the apiserver first, so that they do not complain.
@@ -25,36 +27,48 @@ impl Cluster {
     pub async fn start(
         components: Arc<Components>,
         group: Arc<Group>,
-        name: &str,
+        home: Home,
     ) -> Result<Cluster> {
         let start = Instant::now();
-        let plane = ControlPlane::start(components, group, name).await?;
-        let mut cluster = Cluster::around(plane).await?;
+        let plane = ControlPlane::start(components, group, home.release(), home.name()).await?;
+        let with = match home {
+            Home::Schedulers => schedulers::ALL,
+            Home::KoordinatorAnnotations => &[Kind::Koordinator],
+            Home::Main | Home::Kubernetes1_36 | Home::Kubernetes1_35 => &[],
+        };
+        let mut cluster = Cluster::around(plane, with).await?;
         let port = Port::reserve()?;
         let muster = Muster::install(&cluster, port.number).await?;
         let process = muster.start_at(&cluster, "muster-0", port).await?;
         cluster.processes.insert(0, process);
         let version = cluster.plane.client.apiserver_version().await?.git_version;
+        let names: String = with.iter().map(|kind| format!(", {kind:?}")).collect();
         let seconds = start.elapsed().as_secs_f64();
         println!(
-            "Kubernetes {version} with JobSet, LeaderWorkerSet, KWOK and Muster: {seconds:.1} s"
+            "Kubernetes {version} with JobSet, LeaderWorkerSet, KWOK{names} and Muster: \
+             {seconds:.1} s"
         );
         Ok(cluster)
     }
 
     /// One more cluster, without Muster, for tests that stop and start it themselves.
     pub async fn another(&self, name: &str) -> Result<Arc<Cluster>> {
-        let plane = self.plane.another(name).await?;
-        Ok(Arc::new(Cluster::around(plane).await?))
+        let plane = self.plane.another(self.plane.release, name).await?;
+        let cluster = Cluster::around(plane, &[]).await?;
+        Ok(Arc::new(cluster))
     }
 
-    async fn around(plane: ControlPlane) -> Result<Cluster> {
+    async fn around(plane: ControlPlane, with: &[Kind]) -> Result<Cluster> {
         let objects = Objects::new(plane.client.clone());
         let (jobset, lws) = tokio::try_join!(
             Operator::install_jobset(&plane, &objects),
             Operator::install_lws(&plane, &objects),
         )
         .context("cannot install the operators")?;
+        for kind in with {
+            let installed = kind.install(&plane, &objects).await;
+            installed.with_context(|| format!("cannot install {kind:?}"))?;
+        }
         let (manager, scheduler, kwok, jobset, lws) = tokio::try_join!(
             plane.start_controller_manager(),
             plane.start_scheduler(),
@@ -62,8 +76,13 @@ impl Cluster {
             jobset.start(&plane, &objects),
             lws.start(&plane, &objects),
         )?;
+        let mut processes = vec![jobset, lws, kwok, scheduler, manager];
+        for kind in with {
+            let started = kind.start(&plane, &objects).await;
+            processes.extend(started.with_context(|| format!("cannot start {kind:?}"))?);
+        }
         Ok(Cluster {
-            processes: vec![jobset, lws, kwok, scheduler, manager],
+            processes,
             plane,
             objects,
         })

@@ -15,7 +15,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use sha2::{Digest, Sha256};
 
 use crate::manifests;
-use crate::modules::{MODULES, Module, Source};
+use crate::modules::{Module, Source};
 use crate::process::Group;
 use crate::progress::Progress;
 
@@ -36,12 +36,12 @@ pub struct Components {
 }
 
 impl Components {
-    /// Builds what the cache lacks.
-    pub fn build(group: &Group) -> Result<Components> {
+    /// Builds what the cache lacks of these modules.
+    pub fn build(group: &Group, modules: &[&Module]) -> Result<Components> {
         let cache = cache_dir()?;
         fs::create_dir_all(&cache).with_context(|| format!("cannot make {}", cache.display()))?;
         let mut components = Components::default();
-        for module in &MODULES {
+        for module in modules {
             let dir = module
                 .build(&cache, &components, group)
                 .with_context(|| format!("cannot build the group {}", module.name))?;

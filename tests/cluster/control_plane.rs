@@ -14,33 +14,14 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use serde_json::json;
 
-use crate::apiserver::{start_apiserver, start_etcd};
+use crate::apiserver::{apiserver, start_etcd};
 use crate::components::Components;
 use crate::health::{Probe, ready};
 use crate::kubeconfig::{self, Credential};
 use crate::pki::Authority;
 use crate::ports::Port;
 use crate::process::{Group, Process};
-
-/// Needed on the apiserver, the scheduler and the controller-manager alike: native gangs (1.37).
-pub const GATES: &str = "--feature-gates=GenericWorkload=true";
-
-/// What Jobs, StatefulSets, Deployments, JobSets, LeaderWorkerSets and PodGroups need. Without
-/// `podgroup-protection-controller` PodGroups and their namespaces would stay Terminating;
-/// without the node controllers nothing but KWOK speaks for nodes.
-const CONTROLLERS: &[&str] = &[
-    "job-controller",
-    "statefulset-controller",
-    "deployment-controller",
-    "replicaset-controller",
-    "garbage-collector-controller",
-    "namespace-controller",
-    "serviceaccount-controller",
-    "podgroup-protection-controller",
-    "pod-garbage-collector-controller",
-    "ttl-after-finished-controller",
-    "clusterrole-aggregation-controller",
-];
+use crate::release::Release;
 
 /// The stages in it say how pods run.
 const KWOK: &str = include_str!("kwok.yaml");
@@ -49,6 +30,7 @@ const KWOK: &str = include_str!("kwok.yaml");
 pub struct ControlPlane {
     components: Arc<Components>,
     group: Arc<Group>,
+    pub release: Release,
     dir: PathBuf,
     name: String,
     pub authority: Authority,
@@ -66,6 +48,7 @@ impl ControlPlane {
     pub async fn start(
         components: Arc<Components>,
         group: Arc<Group>,
+        release: Release,
         name: &str,
     ) -> Result<ControlPlane> {
         let dir = group.data.join(name);
@@ -79,12 +62,15 @@ impl ControlPlane {
         let kubeconfig =
             kubeconfig::write(&dir, "admin", &server, &authority.certificate(), &admin)?;
         let client = client(&kubeconfig).await?;
-        let apiserver = start_apiserver(&components, &group, name, &authority, &storage, port)?;
+        let program = components.program(&release.program("kube-apiserver"))?;
+        let command = apiserver(program, release, &authority, &storage, &port)?;
+        let apiserver = group.spawn(&format!("{name}/kube-apiserver"), command, vec![port])?;
         let probe = Probe::with(client.clone(), "/readyz");
         ready(&apiserver, || probe.check()).await?;
         Ok(ControlPlane {
             components,
             group,
+            release,
             dir,
             name: name.to_owned(),
             authority,
@@ -102,11 +88,11 @@ impl ControlPlane {
         let port = Port::reserve()?;
         let url = format!("https://127.0.0.1:{}", port.number);
         let kubeconfig = self.user_kubeconfig("system:kube-controller-manager")?;
-        let mut command = self.components.program("kube-controller-manager")?;
+        let mut command = self.kubernetes("kube-controller-manager")?;
         command
             .arg(flag("kubeconfig", kubeconfig.display()))
             .arg(flag("secure-port", port.number))
-            .arg(flag("controllers", CONTROLLERS.join(",")))
+            .arg(flag("controllers", self.release.controllers()))
             .arg(flag("root-ca-file", self.authority.certificate().display()))
             .arg(flag(
                 "service-account-private-key-file",
@@ -114,7 +100,10 @@ impl ControlPlane {
             ))
             .args(["--bind-address=127.0.0.1", "--leader-elect=false"])
             .args(["--kube-api-qps=1000", "--kube-api-burst=1000"])
-            .args(["--use-service-account-credentials=true", GATES]);
+            .arg("--use-service-account-credentials=true");
+        if let Some(gates) = self.release.controller_gates() {
+            command.arg(flag("feature-gates", gates));
+        }
         let process = self.spawn("kube-controller-manager", command, vec![port])?;
         let probe = Probe::new(&url, "/healthz")?;
         ready(&process, || probe.check()).await?;
@@ -139,11 +128,12 @@ impl ControlPlane {
         });
         let path = self.dir.join("scheduler.json");
         fs::write(&path, serde_json::to_vec(&config)?)?;
-        let mut command = self.components.program("kube-scheduler")?;
+        let mut command = self.kubernetes("kube-scheduler")?;
         command
             .arg(flag("config", path.display()))
             .arg(flag("secure-port", port.number))
-            .args(["--bind-address=127.0.0.1", GATES]);
+            .arg("--bind-address=127.0.0.1")
+            .arg(flag("feature-gates", self.release.scheduler_gates()));
         let process = self.spawn("kube-scheduler", command, vec![port])?;
         let probe = Probe::new(&url, "/readyz")?;
         ready(&process, || probe.check()).await?;
@@ -191,9 +181,14 @@ impl ControlPlane {
     }
 
     /// One more etcd and apiserver, for what would disturb the tests that share this one.
-    pub async fn another(&self, name: &str) -> Result<ControlPlane> {
+    pub async fn another(&self, release: Release, name: &str) -> Result<ControlPlane> {
         let (components, group) = (Arc::clone(&self.components), Arc::clone(&self.group));
-        ControlPlane::start(components, group, name).await
+        ControlPlane::start(components, group, release, name).await
+    }
+
+    /// A component of this release.
+    fn kubernetes(&self, component: &str) -> Result<Command> {
+        self.components.program(&self.release.program(component))
     }
 
     /// A place for files that a component reads.

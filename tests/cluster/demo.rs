@@ -27,8 +27,8 @@ spec:
 ";
 
 /// Plays the scene, then stays until Ctrl-C ends the run.
-pub async fn run(cluster: Cluster) -> Result<()> {
-    let sandbox = Sandbox::new(Arc::new(cluster), "demo").await?;
+pub async fn run(cluster: Arc<Cluster>) -> Result<()> {
+    let sandbox = Sandbox::new(cluster, "demo").await?;
     println!("\n# Three CPUs, and a JobSet whose four one-CPU pods are one gang:\n{SAMPLE}");
     sandbox.nodes(1, 3).await?;
     sandbox.apply(SAMPLE).await?;

@@ -43,7 +43,7 @@ impl Installed {
 
     /// On an apiserver of that name, which calls Muster at that port.
     pub async fn new(shared: &ControlPlane, name: &str, port: u16) -> Result<Installed> {
-        let plane = shared.another(name).await?;
+        let plane = shared.another(shared.release, name).await?;
         let objects = Objects::new(plane.client.clone());
         let installed = Installed { plane, objects };
         installed.add_jobset_crd().await?;

@@ -15,6 +15,7 @@ mod cluster;
 mod components;
 mod control_plane;
 mod demo;
+mod fleet;
 mod health;
 mod install;
 mod kubeconfig;
@@ -27,8 +28,10 @@ mod pki;
 mod ports;
 mod process;
 mod progress;
+mod release;
 mod runner;
 mod sandbox;
+mod schedulers;
 mod tests;
 
 use std::fs;
@@ -42,8 +45,9 @@ use clap::{Parser, Subcommand};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::LocalSet;
 
-use crate::cluster::Cluster;
 use crate::components::Components;
+use crate::fleet::{Fleet, Home};
+use crate::modules::Module;
 use crate::process::Group;
 use crate::runner::{Summary, Test};
 
@@ -144,18 +148,30 @@ fn remove_old(logs: &Path) {
 
 async fn work(args: Args, tests: Vec<Test>, group: &Arc<Group>) -> Result<Option<Summary>> {
     let builder = Arc::clone(group);
-    let components = tokio::task::spawn_blocking(move || Components::build(&builder)).await??;
+    // Only what the chosen tests need: a filter need not wait for every scheduler.
+    let needed: Vec<&Module> = match args.action {
+        Some(Action::Build) => modules::ALL.to_vec(),
+        Some(Action::Demo) => Home::Main.modules(),
+        None => {
+            let needs = |module: &&&Module| {
+                let mut homes = tests.iter().flat_map(|test| test.home.modules());
+                homes.any(|other| other.name == module.name)
+            };
+            modules::ALL.iter().filter(needs).copied().collect()
+        }
+    };
+    let build = move || Components::build(&builder, &needed);
+    let components = tokio::task::spawn_blocking(build).await??;
     if let Some(Action::Build) = args.action {
         println!("components are in {}", components::cache_dir()?.display());
         return Ok(None);
     }
-    let cluster = Cluster::start(Arc::new(components), Arc::clone(group), "main").await?;
+    let fleet = Arc::new(Fleet::new(components, Arc::clone(group)));
     if let Some(Action::Demo) = args.action {
-        demo::run(cluster).await?;
+        demo::run(fleet.cluster(Home::Main).await?).await?;
         return Ok(None);
     }
-    let cluster = Arc::new(cluster);
-    let tests = runner::run(tests, args.jobs, &cluster, &group.logs);
+    let tests = runner::run(tests, args.jobs, &fleet, &group.logs);
     Ok(Some(LocalSet::new().run_until(tests).await))
 }
 

@@ -23,15 +23,15 @@ pub enum Source {
     Files(&'static [&'static str]),
 }
 
-pub const MODULES: [Module; 5] = [
-    KUBERNETES_1_37,
-    OPERATORS,
-    SCHEDULERS,
-    KUBERNETES_1_35,
-    KUBERNETES_1_36,
+pub static ALL: [&Module; 5] = [
+    &KUBERNETES_1_37,
+    &OPERATORS,
+    &SCHEDULERS,
+    &KUBERNETES_1_35,
+    &KUBERNETES_1_36,
 ];
 
-const KUBERNETES_1_37: Module = Module {
+pub static KUBERNETES_1_37: Module = Module {
     name: "kubernetes-1.37",
     programs: &[
         ("kubectl", "k8s.io/kubernetes/cmd/kubectl"),
@@ -46,7 +46,7 @@ const KUBERNETES_1_37: Module = Module {
     manifests: &[],
 };
 
-const OPERATORS: Module = Module {
+pub static OPERATORS: Module = Module {
     name: "operators",
     programs: &[
         ("etcd", "go.etcd.io/etcd/server/v3"),
@@ -69,7 +69,7 @@ const OPERATORS: Module = Module {
     ],
 };
 
-const SCHEDULERS: Module = Module {
+pub static SCHEDULERS: Module = Module {
     name: "schedulers",
     programs: &[
         (
@@ -151,7 +151,7 @@ const SCHEDULERS: Module = Module {
 };
 
 /// Koordinator 1.8 is built with the libraries of Kubernetes 1.35, so both share one module.
-const KUBERNETES_1_35: Module = Module {
+pub static KUBERNETES_1_35: Module = Module {
     name: "kubernetes-1.35",
     programs: &[
         (
@@ -187,7 +187,7 @@ const KUBERNETES_1_35: Module = Module {
     }],
 };
 
-const KUBERNETES_1_36: Module = Module {
+pub static KUBERNETES_1_36: Module = Module {
     name: "kubernetes-1.36",
     programs: &[
         (

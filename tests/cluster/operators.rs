@@ -136,7 +136,7 @@ impl Operator {
 
 /// Waits until a new kind is served. A controller that starts earlier tries again only after ten
 /// seconds, and the garbage collector after thirty.
-async fn served(definition: &Value, objects: &Objects) -> Result<()> {
+pub async fn served(definition: &Value, objects: &Objects) -> Result<()> {
     let spec = &definition["spec"];
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let (group, kind) = (text(&spec["group"]), text(&spec["names"]["kind"]));

@@ -12,7 +12,7 @@ use anyhow::{Result, anyhow, bail};
 use tokio::sync::Semaphore;
 use tokio::task::{JoinError, JoinSet};
 
-use crate::cluster::Cluster;
+use crate::fleet::{Fleet, Home};
 use crate::sandbox::Sandbox;
 
 /// No test may hang the run.
@@ -22,6 +22,7 @@ type Outcome = Pin<Box<dyn Future<Output = Result<()>>>>;
 
 pub struct Test {
     pub name: String,
+    pub home: Home,
     run: Box<dyn Fn(Sandbox) -> Outcome>,
 }
 
@@ -31,10 +32,29 @@ where
     F: Fn(Sandbox) -> R + 'static,
     R: Future<Output = Result<()>> + 'static,
 {
+    test_in(Home::Main, function)
+}
+
+/// A test in another cluster than the main one.
+pub fn test_in<F, R>(home: Home, function: F) -> Test
+where
+    F: Fn(Sandbox) -> R + 'static,
+    R: Future<Output = Result<()>> + 'static,
+{
     let path = std::any::type_name::<F>();
     let name = path.split_once("tests::").map_or(path, |(_, name)| name);
+    named(name.to_owned(), home, function)
+}
+
+/// A test that shares its function with others.
+pub fn named<F, R>(name: String, home: Home, function: F) -> Test
+where
+    F: Fn(Sandbox) -> R + 'static,
+    R: Future<Output = Result<()>> + 'static,
+{
     Test {
-        name: name.to_owned(),
+        name,
+        home,
         run: Box::new(move |sandbox| Box::pin(function(sandbox))),
     }
 }
@@ -67,15 +87,15 @@ impl fmt::Display for Summary {
 
 /// Runs on one thread, inside a `LocalSet`: a test only waits for answers,
 /// and so its futures need not be `Send`, which async closures cannot promise yet.
-pub async fn run(tests: Vec<Test>, jobs: usize, cluster: &Arc<Cluster>, logs: &Path) -> Summary {
+pub async fn run(tests: Vec<Test>, jobs: usize, fleet: &Arc<Fleet>, logs: &Path) -> Summary {
     let slots = Arc::new(Semaphore::new(jobs.max(1)));
     let mut running = JoinSet::new();
     for (number, test) in tests.into_iter().enumerate() {
-        let (slots, cluster) = (Arc::clone(&slots), Arc::clone(cluster));
+        let (slots, fleet) = (Arc::clone(&slots), Arc::clone(fleet));
         let logs = logs.to_owned();
         running.spawn_local(async move {
             let _slot = slots.acquire_owned().await;
-            report(&test, number, cluster, &logs).await
+            report(&test, number, &fleet, &logs).await
         });
     }
     let (mut passed, mut failed) = (0, 0);
@@ -85,11 +105,14 @@ pub async fn run(tests: Vec<Test>, jobs: usize, cluster: &Arc<Cluster>, logs: &P
             _ => failed += 1,
         }
     }
-    let casualties = cluster.casualties();
+    let casualties: Vec<String> = fleet.started().flat_map(|c| c.casualties()).collect();
     for casualty in &casualties {
         println!("{casualty}");
     }
-    println!("components use {} MiB", cluster.memory());
+    println!(
+        "components use {} MiB",
+        fleet.started().map(|c| c.memory()).sum::<u64>()
+    );
     Summary {
         passed,
         failed,
@@ -98,9 +121,9 @@ pub async fn run(tests: Vec<Test>, jobs: usize, cluster: &Arc<Cluster>, logs: &P
 }
 
 /// Runs one test and prints its line.
-async fn report(test: &Test, number: usize, cluster: Arc<Cluster>, logs: &Path) -> bool {
+async fn report(test: &Test, number: usize, fleet: &Fleet, logs: &Path) -> bool {
     let start = Instant::now();
-    let outcome = attempt(test, number, cluster, logs).await;
+    let outcome = attempt(test, number, fleet, logs).await;
     let seconds = start.elapsed().as_secs_f64();
     match outcome {
         Ok(()) => println!("ok     {} ({seconds:.1} s)", test.name),
@@ -109,7 +132,8 @@ async fn report(test: &Test, number: usize, cluster: Arc<Cluster>, logs: &Path) 
     outcome.is_ok()
 }
 
-async fn attempt(test: &Test, number: usize, cluster: Arc<Cluster>, logs: &Path) -> Result<()> {
+async fn attempt(test: &Test, number: usize, fleet: &Fleet, logs: &Path) -> Result<()> {
+    let cluster = fleet.cluster(test.home).await?;
     let sandbox = Sandbox::new(cluster, &namespace(&test.name, number)).await?;
     // A task of its own, so that a failed assertion fails this test only.
     let task = tokio::task::spawn_local((test.run)(sandbox.clone()));

@@ -7,6 +7,7 @@ mod gangs;
 mod harness;
 mod install;
 mod leadership;
+mod matrix;
 mod native;
 mod outage;
 mod replicas;
@@ -16,7 +17,7 @@ mod samples;
 use crate::runner::{Test, test};
 
 pub fn all() -> Vec<Test> {
-    vec![
+    let mut tests = vec![
         test(harness::jobset_is_defaulted_by_its_own_webhook),
         test(harness::leaderworkerset_gets_its_pods),
         test(harness::jobset_runs_to_completion),
@@ -59,5 +60,7 @@ pub fn all() -> Vec<Test> {
         test(authority::a_new_ca_is_trusted_before_it_signs),
         test(authority::an_upgrade_may_drop_a_webhook_and_keeps_the_bundle),
         test(authority::no_other_secret_and_no_other_webhook_is_open_to_muster),
-    ]
+    ];
+    tests.extend(matrix::all());
+    tests
 }

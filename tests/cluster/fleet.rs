@@ -1,0 +1,89 @@
+//! The clusters of a run: each is started when its first test needs it, and shared by all of its
+//! tests.
+
+use std::sync::Arc;
+
+use anyhow::Result;
+use tokio::sync::OnceCell;
+
+use crate::cluster::Cluster;
+use crate::components::Components;
+use crate::modules::{KUBERNETES_1_35, KUBERNETES_1_36, KUBERNETES_1_37};
+use crate::modules::{Module, OPERATORS, SCHEDULERS};
+use crate::process::Group;
+use crate::release::Release;
+
+/// Which cluster a test runs in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Home {
+    /// Kubernetes 1.37 with its own scheduler.
+    Main,
+    /// Kubernetes 1.37 with every scheduler that Muster speaks to.
+    Schedulers,
+    Kubernetes1_36,
+    Kubernetes1_35,
+    /// Kubernetes 1.37 with Koordinator, whose gangs Muster declares on the pods alone.
+    KoordinatorAnnotations,
+}
+
+impl Home {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Main => "main",
+            Self::Schedulers => "schedulers",
+            Self::Kubernetes1_36 => "kubernetes-1.36",
+            Self::Kubernetes1_35 => "kubernetes-1.35",
+            Self::KoordinatorAnnotations => "koordinator-annotations",
+        }
+    }
+
+    /// What must be built for it. The order counts: kubectl renders the operators' manifests.
+    pub fn modules(self) -> Vec<&'static Module> {
+        let more: &[&Module] = match self {
+            Self::Main => &[],
+            // Koordinator comes with 1.35.
+            Self::Schedulers => &[&SCHEDULERS, &KUBERNETES_1_35],
+            Self::Kubernetes1_36 => &[&KUBERNETES_1_36],
+            Self::Kubernetes1_35 | Self::KoordinatorAnnotations => &[&KUBERNETES_1_35],
+        };
+        [&[&KUBERNETES_1_37, &OPERATORS], more].concat()
+    }
+
+    pub fn release(self) -> Release {
+        match self {
+            Self::Main | Self::KoordinatorAnnotations => Release::V1_37,
+            Self::Schedulers => Release::V1_37WithComposites,
+            Self::Kubernetes1_36 => Release::V1_36,
+            Self::Kubernetes1_35 => Release::V1_35,
+        }
+    }
+}
+
+pub struct Fleet {
+    components: Arc<Components>,
+    group: Arc<Group>,
+    clusters: [OnceCell<Arc<Cluster>>; 5],
+}
+
+impl Fleet {
+    pub fn new(components: Components, group: Arc<Group>) -> Fleet {
+        Fleet {
+            components: Arc::new(components),
+            group,
+            clusters: Default::default(),
+        }
+    }
+
+    pub async fn cluster(&self, home: Home) -> Result<Arc<Cluster>> {
+        let start = async || {
+            let (components, group) = (Arc::clone(&self.components), Arc::clone(&self.group));
+            Cluster::start(components, group, home).await.map(Arc::new)
+        };
+        let cluster = self.clusters[home as usize].get_or_try_init(start).await?;
+        Ok(Arc::clone(cluster))
+    }
+
+    pub fn started(&self) -> impl Iterator<Item = &Arc<Cluster>> {
+        self.clusters.iter().filter_map(OnceCell::get)
+    }
+}

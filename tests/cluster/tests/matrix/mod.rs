@@ -1,0 +1,136 @@
+//! Every level of gang on every scheduler: nothing is bound while it does not fit, everything is
+//! when it does, a restart is a gang again, and a deletion leaves nothing.
+
+mod cell;
+mod table;
+
+use crate::fleet::Home;
+use crate::runner::{Test, named};
+
+/// What is ganged. Each row has six pods of one CPU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Row {
+    /// The whole JobSet.
+    Whole,
+    /// A ReplicatedJob.
+    Group,
+    /// Each Job replica by itself.
+    Replica,
+    /// Two ReplicatedJobs, each a gang, that start together.
+    Bundle,
+}
+
+impl Row {
+    const ALL: [Row; 4] = [Row::Whole, Row::Group, Row::Replica, Row::Bundle];
+
+    fn title(self) -> &'static str {
+        match self {
+            Self::Whole => "JobSet",
+            Self::Group => "ReplicatedJob",
+            Self::Replica => "Job replica",
+            Self::Bundle => "bundle",
+        }
+    }
+
+    /// The number of its last Job.
+    fn last_job(self) -> &'static str {
+        match self {
+            Self::Whole => "2",
+            Self::Group | Self::Replica | Self::Bundle => "1",
+        }
+    }
+}
+
+/// Who schedules.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Column {
+    Native1_37,
+    Native1_36,
+    Native1_35,
+    Volcano,
+    Coscheduling,
+    KoordinatorPodGroups,
+    KoordinatorAnnotations,
+    Yunikorn,
+    Kai,
+}
+
+impl Column {
+    const ALL: [Column; 9] = [
+        Column::Native1_37,
+        Column::Native1_36,
+        Column::Native1_35,
+        Column::Volcano,
+        Column::Coscheduling,
+        Column::KoordinatorPodGroups,
+        Column::KoordinatorAnnotations,
+        Column::Yunikorn,
+        Column::Kai,
+    ];
+
+    fn title(self) -> &'static str {
+        match self {
+            Self::Native1_37 => "native 1.37",
+            Self::Native1_36 => "native 1.36",
+            Self::Native1_35 => "native 1.35",
+            Self::Volcano => "Volcano",
+            Self::Coscheduling => "coscheduling",
+            Self::KoordinatorPodGroups => "Koordinator, PodGroups",
+            Self::KoordinatorAnnotations => "Koordinator, annotations",
+            Self::Yunikorn => "YuniKorn",
+            Self::Kai => "KAI",
+        }
+    }
+
+    fn home(self) -> Home {
+        match self {
+            Self::Native1_36 => Home::Kubernetes1_36,
+            Self::Native1_35 => Home::Kubernetes1_35,
+            Self::KoordinatorAnnotations => Home::KoordinatorAnnotations,
+            _ => Home::Schedulers,
+        }
+    }
+
+    /// The value of `muster.dev/scheduler`.
+    fn scheduler(self) -> &'static str {
+        match self {
+            Self::Native1_37 | Self::Native1_36 | Self::Native1_35 => "native",
+            Self::Volcano => "volcano",
+            Self::Coscheduling => "coscheduling",
+            Self::KoordinatorPodGroups | Self::KoordinatorAnnotations => "koordinator",
+            Self::Yunikorn => "yunikorn",
+            Self::Kai => "kai",
+        }
+    }
+
+    /// Why `kubectl apply` refuses the row, if the scheduler cannot do it.
+    fn refusal(self, row: Row) -> Option<&'static str> {
+        match (self, row) {
+            (Self::Native1_36 | Self::Native1_35, Row::Bundle) => Some("native cannot do bundles"),
+            (Self::Coscheduling, Row::Bundle) => Some("coscheduling cannot do bundles"),
+            _ => None,
+        }
+    }
+
+    fn slug(self) -> String {
+        self.title()
+            .to_lowercase()
+            .replace(", ", "-")
+            .replace([' ', '.'], "_")
+    }
+}
+
+pub fn all() -> Vec<Test> {
+    let cells = Column::ALL
+        .into_iter()
+        .flat_map(|column| Row::ALL.map(|row| (column, row)));
+    cells
+        .map(|(column, row)| {
+            let row_name = row.title().to_lowercase().replace(' ', "_");
+            let name = format!("matrix::{}::{row_name}", column.slug());
+            named(name, column.home(), move |sandbox| {
+                cell::run(sandbox, column, row)
+            })
+        })
+        .collect()
+}
