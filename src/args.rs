@@ -159,7 +159,7 @@ pub struct Files {
 /// What is taken for granted about a cluster that nobody has looked at.
 #[derive(Debug, Args)]
 pub struct Cluster {
-    /// Scheduler of workloads that name none: native, volcano, coscheduling. Without it: what the
+    /// Scheduler of workloads that name none: native, volcano, coscheduling, kai. Without it: what the
     /// cluster serves, or native where there is no cluster
     #[arg(long, env = "MUSTER_SCHEDULER", value_name = "NAME", value_parser = parse_scheduler)]
     pub scheduler: Option<SchedulerKind>,

@@ -143,6 +143,19 @@ fn the_quorum_follows_members_that_are_done_where_the_scheduler_lets_it() {
 }
 
 #[test]
+fn on_kai_members_that_are_done_no_longer_count() {
+    let cluster = Snapshot::assumed(SchedulerKind::Kai, Dialect::V1_37);
+    let jobset = stored(&cluster);
+    let made = decide(&jobset, &[], &[], &cluster).apply;
+    let done = [pod(0, 0, Phase::Succeeded), pod(0, 0, Phase::Bound)];
+    let actions = decide(&jobset, &done, &made, &cluster);
+    let [group] = &actions.apply[..] else {
+        panic!("{:?}", actions.apply);
+    };
+    assert_eq!(group.data["spec"]["minMember"], 3);
+}
+
+#[test]
 fn a_gang_is_scheduled_when_its_quorum_is_on_nodes_and_says_why_it_waits() {
     let cluster = native(Dialect::V1_37);
     let jobset = stored(&cluster);

@@ -19,7 +19,11 @@ fn backends() -> Vec<(String, Snapshot)> {
             (name, Snapshot::assumed(SchedulerKind::Native, dialect))
         })
         .collect();
-    for kind in [SchedulerKind::Volcano, SchedulerKind::Coscheduling] {
+    for kind in [
+        SchedulerKind::Volcano,
+        SchedulerKind::Coscheduling,
+        SchedulerKind::Kai,
+    ] {
         let name = kind.as_str().to_owned();
         all.push((name, Snapshot::assumed(kind, Dialect::V1_37)));
     }
@@ -67,6 +71,7 @@ fn quorums_bundles_priorities_and_nine_gangs_reach_the_schedulers_objects() {
             "native-1.37-composites",
             dialect(Dialect::V1_37Composites),
         ),
+        ("bundle-on-kai", "kai", dialect(Dialect::V1_37)),
         ("nine-gangs", "native-1.35", dialect(Dialect::V1_35)),
         ("nine-gangs", "native-1.36", dialect(Dialect::V1_36)),
         ("nine-gangs", "native-1.37", dialect(Dialect::V1_37)),
@@ -118,6 +123,7 @@ fn every_link_points_at_an_object_that_render_prints() {
                     &pod["spec"]["workloadRef"]["name"],
                     &meta["annotations"]["scheduling.k8s.io/group-name"],
                     &meta["labels"]["scheduling.x-k8s.io/pod-group"],
+                    &meta["annotations"]["pod-group-name"],
                 ];
                 let link: Vec<&str> = found.iter().filter_map(|value| value.as_str()).collect();
                 assert_eq!(link.len(), 1, "{name} on {backend}: one link per pod");

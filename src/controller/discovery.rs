@@ -34,7 +34,7 @@ struct Candidate {
     kinds: &'static [(&'static str, &'static str)],
 }
 
-const CANDIDATES: [Candidate; 5] = [
+const CANDIDATES: [Candidate; 6] = [
     Candidate {
         scheduler: SchedulerKind::Native,
         dialect: Some(Dialect::V1_37),
@@ -63,6 +63,12 @@ const CANDIDATES: [Candidate; 5] = [
         scheduler: SchedulerKind::Coscheduling,
         dialect: None,
         version: "scheduling.x-k8s.io/v1alpha1",
+        kinds: &[("podgroups", "PodGroup")],
+    },
+    Candidate {
+        scheduler: SchedulerKind::Kai,
+        dialect: None,
+        version: "scheduling.run.ai/v2alpha2",
         kinds: &[("podgroups", "PodGroup")],
     },
 ];

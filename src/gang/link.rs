@@ -46,6 +46,13 @@ pub const COSCHEDULING: LinkKey = link(
     LinkPlace::Label,
     "scheduling.x-k8s.io/pod-group",
 );
+pub const KAI: LinkKey = link(SchedulerKind::Kai, LinkPlace::Annotation, "pod-group-name");
+/// Besides the PodGroup, where it has subgroups.
+pub const KAI_SUBGROUP: LinkKey = link(
+    SchedulerKind::Kai,
+    LinkPlace::Label,
+    "kai.scheduler/subgroup-name",
+);
 
 /// Every known link.
 pub const ALL: [LinkKey; 9] = [
@@ -68,10 +75,6 @@ pub const ALL: [LinkKey; 9] = [
         LinkPlace::Annotation,
         "yunikorn.apache.org/task-group-name",
     ),
-    link(SchedulerKind::Kai, LinkPlace::Annotation, "pod-group-name"),
-    link(
-        SchedulerKind::Kai,
-        LinkPlace::Label,
-        "kai.scheduler/subgroup-name",
-    ),
+    KAI,
+    KAI_SUBGROUP,
 ];

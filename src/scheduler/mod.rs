@@ -23,9 +23,11 @@
 pub mod abilities;
 pub mod cluster;
 mod coscheduling;
+mod kai;
 pub mod marks;
 mod native;
 pub mod object;
+mod pod_group;
 mod resolve;
 mod volcano;
 
@@ -46,12 +48,8 @@ pub trait Scheduler: Sync {
 
     /// What is known from the spec alone, for the pods of one role.
     fn stamp(&self, role: &Role) -> Marks {
-        let named = role.shape.scheduler_name.is_some();
-        // Kubernetes fills in its own name; writing it would only be noise.
-        let default = self.kind() == SchedulerKind::Native;
         Marks {
-            scheduler_name: (!named && !default)
-                .then(|| self.kind().default_scheduler_name().to_owned()),
+            scheduler_name: scheduler_name(self.kind(), role),
             ..Marks::default()
         }
     }
@@ -86,11 +84,19 @@ pub trait Scheduler: Sync {
     }
 }
 
+/// The `schedulerName` that a role's pods still need.
+fn scheduler_name(kind: SchedulerKind, role: &Role) -> Option<String> {
+    let named = role.shape.scheduler_name.is_some();
+    // Kubernetes fills in its own name; writing it would only be noise.
+    let default = kind == SchedulerKind::Native;
+    (!named && !default).then(|| kind.default_scheduler_name().to_owned())
+}
+
 /// Why a scheduler cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Unavailable {
     #[error(
-        "this version of Muster has no backend for {0}; it has native, volcano and coscheduling"
+        "this version of Muster has no backend for {0}; it has native, volcano, coscheduling and kai"
     )]
     NoBackend(SchedulerKind),
     #[error(
@@ -112,7 +118,8 @@ pub fn backend(
         }
         SchedulerKind::Volcano => Ok(&volcano::Volcano),
         SchedulerKind::Coscheduling => Ok(&coscheduling::Coscheduling),
-        kind @ (SchedulerKind::Koordinator | SchedulerKind::Yunikorn | SchedulerKind::Kai) => {
+        SchedulerKind::Kai => Ok(&kai::Kai),
+        kind @ (SchedulerKind::Koordinator | SchedulerKind::Yunikorn) => {
             Err(Unavailable::NoBackend(kind))
         }
     }

@@ -5,14 +5,13 @@ use std::collections::BTreeMap;
 use kube::core::DynamicObject;
 use serde_json::{Value, json};
 
-use crate::gang::name::is_dns_subdomain;
 use crate::gang::resources::ResourceList;
-use crate::gang::{FieldError, Gang, GangName, Identity, Member};
-use crate::gang::{Owner, Part, Plan, SchedulerKind, link};
+use crate::gang::{FieldError, Gang, Member, Owner, Part, Plan, SchedulerKind, link};
 
 use super::abilities::{Abilities, Bundles, LinkSite, NewRoom, Priorities, QuorumChange};
 use super::abilities::{Resume, Support};
-use super::object::{Scope, object};
+use super::object::object;
+use super::pod_group::{self, Group};
 use super::{Marks, Scheduler};
 
 pub struct Volcano;
@@ -29,18 +28,6 @@ static ABILITIES: Abilities = Abilities {
     new_room: NewRoom::Noticed,
 };
 
-/// The PodGroup of a bundle, or of a gang that is in none.
-fn pod_group(identity: &Identity, bundle: Option<&str>) -> GangName {
-    match bundle {
-        Some(bundle) => identity.shared_name("bundle", bundle),
-        None => identity.name(),
-    }
-}
-
-fn bundle_of(part: &Part) -> Option<&str> {
-    part.bundle().map(|bundle| bundle.value.as_str())
-}
-
 impl Scheduler for Volcano {
     fn kind(&self) -> SchedulerKind {
         SchedulerKind::Volcano
@@ -51,38 +38,13 @@ impl Scheduler for Volcano {
     }
 
     fn check(&self, plan: &Plan) -> Vec<FieldError> {
-        let queue = plan.policy.queue.iter();
-        let mut errors: Vec<FieldError> = queue
-            .filter(|queue| !is_dns_subdomain(&queue.value))
-            .map(|queue| {
-                let detail = "the name of a Volcano queue is lower case letters, digits, '-' and \
-                              '.', starting and ending with a letter or digit";
-                FieldError::invalid(queue.at.clone(), queue.value.as_str(), detail)
-            })
-            .collect();
-        let mut bundles: BTreeMap<&str, u64> = BTreeMap::new();
-        for part in &plan.parts {
-            let Some(bundle) = part.bundle() else {
-                continue;
-            };
-            let members = u64::from(part.quorum()).saturating_mul(part.replicas().into());
-            let sum = bundles.entry(bundle.value.as_str()).or_default();
-            *sum = sum.saturating_add(members);
-            if *sum > i32::MAX as u64 {
-                errors.push(FieldError::forbidden(
-                    bundle.at.clone(),
-                    format!("the bundle's gangs have {sum} pods, more than Volcano can count"),
-                ));
-            }
-        }
-        errors
+        let queue = pod_group::check_queue(self.kind(), plan);
+        let sizes = pod_group::check_sizes(self.kind(), plan);
+        queue.into_iter().chain(sizes).collect()
     }
 
     fn link(&self, member: &Member) -> Marks {
-        let name = match &member.stamp.bundle {
-            Some(_) => pod_group(member.identity(), member.stamp.bundle.as_deref()),
-            None => member.name().clone(),
-        };
+        let name = pod_group::of_member(member);
         Marks {
             annotations: BTreeMap::from([(link::VOLCANO.key, name.into_string())]),
             ..Marks::default()
@@ -90,44 +52,31 @@ impl Scheduler for Volcano {
     }
 
     fn objects(&self, owner: &Owner, plan: &Plan, gangs: &[Gang<'_>]) -> Vec<DynamicObject> {
-        let mut groups: Vec<(GangName, Vec<&Gang<'_>>)> = Vec::new();
-        for gang in gangs {
-            let name = pod_group(&gang.identity, bundle_of(gang.part));
-            match groups.iter_mut().find(|(other, _)| *other == name) {
-                Some((_, members)) => members.push(gang),
-                None => groups.push((name, vec![gang])),
-            }
-        }
-        groups
+        let kind = ("scheduling.volcano.sh/v1beta1", "PodGroup");
+        pod_group::groups(gangs)
             .into_iter()
-            .map(|(name, members)| {
-                let scope = match &members[..] {
-                    [gang] => Scope::Gang(&gang.identity),
-                    several => Scope::Start(&several[0].identity),
-                };
-                let spec = spec(plan, &members);
-                let kind = ("scheduling.volcano.sh/v1beta1", "PodGroup");
-                object(kind, name, owner, scope, spec)
+            .map(|group| {
+                let spec = spec(plan, &group);
+                object(kind, group.name.clone(), owner, group.scope(), spec)
             })
             .collect()
     }
 }
 
-fn spec(plan: &Plan, gangs: &[&Gang<'_>]) -> Value {
-    let min_member: u64 = gangs.iter().map(|g| u64::from(g.quorum())).sum();
-    let mut spec = json!({"minMember": min_member});
+fn spec(plan: &Plan, group: &Group<'_, '_>) -> Value {
+    let mut spec = json!({"minMember": group.quorum()});
     // Without minResources Volcano enqueues the gang whatever its queue has left.
-    if let Some(resources) = min_resources(gangs) {
+    if let Some(resources) = min_resources(&group.gangs) {
         spec["minResources"] = json!(resources);
     }
     if let Some(queue) = &plan.policy.queue {
         spec["queue"] = json!(queue.value);
     }
-    if let Some(class) = priority_class(gangs) {
+    if let Some(class) = group.priority_class() {
         spec["priorityClassName"] = json!(class);
     }
-    if gangs.iter().any(|gang| gang.part.bundle().is_some()) {
-        spec["subGroupPolicy"] = sub_groups(gangs);
+    if group.is_bundle() {
+        spec["subGroupPolicy"] = sub_groups(&group.gangs);
     }
     spec
 }
@@ -139,12 +88,6 @@ fn min_resources(gangs: &[&Gang<'_>]) -> Option<ResourceList> {
         total.checked_add(gang.part.min_resources()).ok()?;
     }
     (!total.is_empty()).then_some(total)
-}
-
-fn priority_class<'g>(gangs: &[&Gang<'g>]) -> Option<&'g str> {
-    let first = gangs.first()?.part.priority_class()?;
-    let equal = gangs.iter().all(|g| g.part.priority_class() == Some(first));
-    equal.then_some(first)
 }
 
 /// One policy per part: so many subgroups (gangs), each of so many pods. Volcano puts a pod into a

@@ -112,3 +112,25 @@ fn both_configurations_choose_the_same_objects() {
     }
     assert_eq!(mutating, validating);
 }
+
+/// The podgrouper of KAI rewrites the link of pods that have an owner.
+#[test]
+fn the_policy_keeps_the_link_that_kai_reads_and_looks_at_members_only() {
+    let policy = object("ValidatingAdmissionPolicy");
+    let matched = &policy["spec"]["matchConstraints"];
+    assert_eq!(
+        matched["objectSelector"]["matchExpressions"],
+        json!([{"key": muster::workload::keys::GANG, "operator": "Exists"}])
+    );
+    assert_eq!(
+        words(&matched["resourceRules"][0]["operations"]),
+        ["UPDATE"]
+    );
+    let kept = policy["spec"]["validations"][0]["expression"].as_str();
+    let key = muster::gang::link::KAI.key;
+    let kept = kept.unwrap().matches(&format!("'{key}'")).count();
+    assert_eq!(kept, 3, "{key}");
+    let binding = object("ValidatingAdmissionPolicyBinding");
+    assert_eq!(binding["spec"]["policyName"], policy["metadata"]["name"]);
+    assert_eq!(words(&binding["spec"]["validationActions"]), ["Deny"]);
+}

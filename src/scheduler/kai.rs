@@ -1,0 +1,102 @@
+//! KAI: one PodGroup per gang, or one per bundle with a subgroup for each gang.
+//!
+//! KAI's own podgrouper makes a PodGroup of one for the pods of every Job. From 0.15 on an
+//! annotation keeps it away; before that it rewrites the link of every pod that has an owner, and
+//! only the admission policy in `manifests/base/links.yaml` stops it.
+
+use std::collections::BTreeMap;
+
+use kube::core::DynamicObject;
+use serde_json::{Value, json};
+
+use crate::gang::{FieldError, Gang, Member, Owner, Plan, Role, SchedulerKind, link};
+
+use super::abilities::{Abilities, Bundles, LinkSite, NewRoom, Priorities, QuorumChange};
+use super::abilities::{Resume, Support};
+use super::object::object;
+use super::pod_group::{self, Group};
+use super::{Marks, Scheduler, scheduler_name};
+
+pub struct Kai;
+
+static ABILITIES: Abilities = Abilities {
+    bundle: Bundles::WithinWorkload,
+    queue: Support::Yes,
+    non_strict: Support::No("a gang that does not fit holds nothing; use Strict"),
+    priorities: Priorities::Carried,
+    link_site: LinkSite::JobTemplate,
+    resume: Resume::NewGang,
+    // Pods that have succeeded do not count (0.12).
+    quorum_change: QuorumChange::Live,
+    new_room: NewRoom::Noticed,
+};
+
+/// Keeps the podgrouper away from a pod (0.15; unknown and harmless before).
+const SKIP_PODGROUPER: &str = "kai.scheduler/skip-podgrouper";
+
+/// The queue that KAI's chart makes. A PodGroup without one is never scheduled.
+const DEFAULT_QUEUE: &str = "default-queue";
+
+impl Scheduler for Kai {
+    fn kind(&self) -> SchedulerKind {
+        SchedulerKind::Kai
+    }
+
+    fn abilities(&self) -> &'static Abilities {
+        &ABILITIES
+    }
+
+    fn stamp(&self, role: &Role) -> Marks {
+        Marks {
+            annotations: BTreeMap::from([(SKIP_PODGROUPER, "true".to_owned())]),
+            scheduler_name: scheduler_name(self.kind(), role),
+            ..Marks::default()
+        }
+    }
+
+    fn check(&self, plan: &Plan) -> Vec<FieldError> {
+        let queue = pod_group::check_queue(self.kind(), plan);
+        let sizes = pod_group::check_sizes(self.kind(), plan);
+        queue.into_iter().chain(sizes).collect()
+    }
+
+    fn link(&self, member: &Member) -> Marks {
+        let group = pod_group::of_member(member).into_string();
+        let mut marks = Marks {
+            annotations: BTreeMap::from([(link::KAI.key, group)]),
+            ..Marks::default()
+        };
+        if member.stamp.bundle.is_some() {
+            let name = member.name().to_string();
+            marks.labels.insert(link::KAI_SUBGROUP.key, name);
+        }
+        marks
+    }
+
+    fn objects(&self, owner: &Owner, plan: &Plan, gangs: &[Gang<'_>]) -> Vec<DynamicObject> {
+        let kind = ("scheduling.run.ai/v2alpha2", "PodGroup");
+        pod_group::groups(gangs)
+            .into_iter()
+            .map(|group| {
+                let spec = spec(plan, &group);
+                object(kind, group.name.clone(), owner, group.scope(), spec)
+            })
+            .collect()
+    }
+}
+
+/// No `schedulingBackoff`: with 1 the gang is tried once and never again (0.12).
+fn spec(plan: &Plan, group: &Group<'_, '_>) -> Value {
+    let queue = plan.policy.queue.as_ref();
+    let queue = queue.map_or(DEFAULT_QUEUE, |queue| queue.value.as_str());
+    let mut spec = json!({"minMember": group.quorum(), "queue": queue});
+    if let Some(class) = group.priority_class() {
+        spec["priorityClassName"] = json!(class);
+    }
+    if group.is_bundle() {
+        let sub_group =
+            |gang: &&Gang<'_>| json!({"name": gang.name().as_str(), "minMember": gang.quorum()});
+        spec["subGroups"] = group.gangs.iter().map(sub_group).collect();
+    }
+    spec
+}

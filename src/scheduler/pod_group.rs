@@ -1,0 +1,105 @@
+//! What PodGroups of several schedulers have in common: one object per gang, or one per bundle.
+
+use std::collections::BTreeMap;
+
+use crate::gang::name::is_dns_subdomain;
+use crate::gang::{FieldError, Gang, GangName, Identity, Member, Plan, SchedulerKind};
+
+use super::object::Scope;
+
+/// The PodGroup of a bundle, or of a gang that is in none.
+fn name(identity: &Identity, bundle: Option<&str>) -> GangName {
+    match bundle {
+        Some(bundle) => identity.shared_name("bundle", bundle),
+        None => identity.name(),
+    }
+}
+
+/// The PodGroup that a member counts for.
+pub fn of_member(member: &Member) -> GangName {
+    match member.stamp.bundle.as_deref() {
+        None => member.name().clone(),
+        bundle => name(member.identity(), bundle),
+    }
+}
+
+/// The gangs that one PodGroup is for.
+pub struct Group<'g, 'p> {
+    pub name: GangName,
+    pub gangs: Vec<&'g Gang<'p>>,
+}
+
+/// Gathers the gangs of each bundle, in the order of the plan.
+pub fn groups<'g, 'p>(gangs: &'g [Gang<'p>]) -> Vec<Group<'g, 'p>> {
+    let mut groups: Vec<Group<'g, 'p>> = Vec::new();
+    for gang in gangs {
+        let bundle = gang.part.bundle().map(|bundle| bundle.value.as_str());
+        let name = name(&gang.identity, bundle);
+        match groups.iter_mut().find(|group| group.name == name) {
+            Some(group) => group.gangs.push(gang),
+            None => groups.push(Group {
+                name,
+                gangs: vec![gang],
+            }),
+        }
+    }
+    groups
+}
+
+impl<'p> Group<'_, 'p> {
+    pub fn scope(&self) -> Scope<'_> {
+        match &self.gangs[..] {
+            [gang] => Scope::Gang(&gang.identity),
+            several => Scope::Start(&several[0].identity),
+        }
+    }
+
+    /// Members of all its gangs that must fit before any is bound.
+    pub fn quorum(&self) -> u64 {
+        self.gangs.iter().map(|gang| u64::from(gang.quorum())).sum()
+    }
+
+    /// Whether the user asked for a bundle, if only of one gang.
+    pub fn is_bundle(&self) -> bool {
+        self.gangs.iter().any(|gang| gang.part.bundle().is_some())
+    }
+
+    /// The priority class of all its pods, when it is one.
+    pub fn priority_class(&self) -> Option<&'p str> {
+        let first = self.gangs.first()?.part.priority_class()?;
+        let mut classes = self.gangs.iter().map(|gang| gang.part.priority_class());
+        classes.all(|class| class == Some(first)).then_some(first)
+    }
+}
+
+/// Refuses bundles with more pods than the `minMember` of one object can say.
+pub fn check_sizes(kind: SchedulerKind, plan: &Plan) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    let mut bundles: BTreeMap<&str, u64> = BTreeMap::new();
+    for part in &plan.parts {
+        let Some(bundle) = part.bundle() else {
+            continue;
+        };
+        let members = u64::from(part.quorum()).saturating_mul(part.replicas().into());
+        let sum = bundles.entry(bundle.value.as_str()).or_default();
+        *sum = sum.saturating_add(members);
+        if *sum > i32::MAX as u64 {
+            errors.push(FieldError::forbidden(
+                bundle.at.clone(),
+                format!("the bundle's gangs have {sum} pods, more than {kind} can count"),
+            ));
+        }
+    }
+    errors
+}
+
+/// Refuses the name of a queue that could not be the name of an object.
+pub fn check_queue(kind: SchedulerKind, plan: &Plan) -> Option<FieldError> {
+    let queue = plan.policy.queue.as_ref()?;
+    let detail = format!(
+        "the name of a {kind} queue is lower case letters, digits, '-' and '.', starting and \
+         ending with a letter or digit"
+    );
+    (!is_dns_subdomain(&queue.value))
+        .then(|| FieldError::invalid(queue.at.clone(), queue.value.as_str(), detail))
+}
