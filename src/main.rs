@@ -64,8 +64,14 @@ fn with_output(files: Files, command: FileCommand) -> Result<ExitCode, Box<dyn s
     Ok(ExitCode::from(verdict as u8))
 }
 
+/// More threads would only cost memory on a large node: a decision takes microseconds, and each
+/// thread gets a heap of its own from the C library.
+const MAX_THREADS: usize = 4;
+
 fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let mut builder = tokio::runtime::Builder::new_multi_thread();
+    builder.worker_threads(threads.min(MAX_THREADS));
     builder.enable_all().build()
 }
 

@@ -1,8 +1,9 @@
 //! The reconciler: makes the objects of gangs, keeps them in order, and says how gangs stand.
 //!
 //! [`decide`] is pure: from a JobSet, its members and what exists it says what to write. The rest
-//! is watches ([`jobsets`]), what the cluster serves ([`discovery`]) and events ([`status`]). It
-//! calls the same workload adapter and scheduler backends as admission does, and knows no HTTP.
+//! is watches ([`jobsets`]), writes ([`write`]), what the cluster serves ([`discovery`]) and events
+//! ([`status`]). It calls the same workload adapter and scheduler backends as admission does, and
+//! knows no HTTP.
 
 pub mod authority;
 pub mod decide;
@@ -11,7 +12,9 @@ mod jobsets;
 pub mod lease;
 mod nudge;
 pub mod observe;
+mod recent;
 mod status;
+mod write;
 
 use std::sync::Arc;
 

@@ -25,7 +25,7 @@ use tokio::sync::Notify;
 /// When room may have appeared, as an annotation on the gang's object.
 pub const NUDGED: &str = "muster.dev/nudged";
 
-/// Not [`super::jobsets::MANAGER`]: what that one no longer says is taken away.
+/// Not [`super::write::MANAGER`]: what that one no longer says is taken away.
 const MANAGER: &str = "muster-nudge";
 
 /// After a sign of room: the scheduler's cache must have seen it too, and signs come in swarms.

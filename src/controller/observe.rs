@@ -2,8 +2,8 @@
 //!
 //! Plain data, taken from watched objects and stripped to what a decision needs. No client here.
 
-use kube::core::DynamicObject;
-use serde_json::{Value, json};
+use kube::core::{DynamicObject, Object, ObjectMeta};
+use serde::{Deserialize, Serialize};
 
 use crate::gang::{Attempt, Identity};
 use crate::scheduler::object;
@@ -42,16 +42,69 @@ impl Phase {
     }
 }
 
+/// A pod as the watch reads it. Typed, and so never larger than what it names: caching whole pods
+/// is how webhooks run out of memory.
+pub type WatchedPod = Object<PodSpec, PodStatus>;
+
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PodSpec {
+    pub node_name: Option<String>,
+}
+
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct PodStatus {
+    pub phase: Option<String>,
+    #[serde(default)]
+    pub conditions: Vec<Condition>,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Condition {
+    #[serde(rename = "type")]
+    pub kind: String,
+    pub status: String,
+    pub message: Option<String>,
+}
+
+/// The labels of a pod that are read.
+const READ: [&str; 6] = [
+    keys::GANG,
+    keys::INDEX,
+    child::ATTEMPT,
+    child::OWN_ATTEMPT,
+    child::JOBSET_NAME,
+    child::JOBSET_UID,
+];
+
+/// Cuts a watched pod down to what is read of it, before it goes into the cache.
+pub fn strip_pod(pod: &mut WatchedPod) {
+    let metadata = std::mem::take(&mut pod.metadata);
+    let mut labels = metadata.labels.unwrap_or_default();
+    labels.retain(|key, _| READ.contains(&key.as_str()));
+    pod.metadata = ObjectMeta {
+        name: metadata.name,
+        namespace: metadata.namespace,
+        uid: metadata.uid,
+        resource_version: metadata.resource_version,
+        labels: Some(labels),
+        ..ObjectMeta::default()
+    };
+    if let Some(status) = &mut pod.status {
+        status.conditions.retain(|c| c.kind == "PodScheduled");
+    }
+}
+
 impl Pod {
     /// Reads a member; `None` for a pod without Muster's label.
-    pub fn read(pod: &DynamicObject) -> Option<Self> {
+    pub fn read(pod: &WatchedPod) -> Option<Self> {
         let labels = pod.metadata.labels.as_ref()?;
         let number = |key: &str| labels.get(key).and_then(|n| n.parse().ok()).unwrap_or(0);
-        let status = &pod.data["status"];
-        let phase = match status["phase"].as_str() {
+        let status = pod.status.as_ref();
+        let phase = match status.and_then(|status| status.phase.as_deref()) {
             Some("Succeeded") => Phase::Succeeded,
             Some("Failed") => Phase::Failed,
-            _ if pod.data["spec"]["nodeName"].is_string() => Phase::Bound,
+            _ if pod.spec.node_name.is_some() => Phase::Bound,
             _ => Phase::Pending,
         };
         Some(Self {
@@ -62,7 +115,7 @@ impl Pod {
                 own: number(child::OWN_ATTEMPT),
             },
             phase,
-            unscheduled: unscheduled(status),
+            unscheduled: status.and_then(unscheduled),
         })
     }
 
@@ -76,30 +129,11 @@ impl Pod {
     }
 }
 
-fn unscheduled(status: &Value) -> Option<String> {
-    let conditions = status["conditions"].as_array()?;
-    let condition = conditions.iter().find(|c| c["type"] == "PodScheduled")?;
-    let waits = condition["status"] == "False";
-    let message = condition["message"].as_str().filter(|_| waits)?;
-    Some(message.to_owned())
-}
-
-/// Cuts a watched pod down to what [`Pod::read`] reads, before it goes into the cache: caching
-/// whole pods is how webhooks run out of memory.
-pub fn strip_pod(pod: &mut DynamicObject) {
-    let conditions: Vec<Value> = pod.data["status"]["conditions"]
-        .as_array()
-        .into_iter()
-        .flatten()
-        .filter(|condition| condition["type"] == "PodScheduled")
-        .cloned()
-        .collect();
-    pod.data = json!({
-        "spec": {"nodeName": pod.data["spec"]["nodeName"]},
-        "status": {"phase": pod.data["status"]["phase"], "conditions": conditions},
-    });
-    strip_metadata(pod);
-    pod.metadata.annotations = None;
+fn unscheduled(status: &PodStatus) -> Option<String> {
+    let mut conditions = status.conditions.iter();
+    let condition = conditions.find(|c| c.kind == "PodScheduled")?;
+    let waits = condition.status == "False";
+    condition.message.clone().filter(|_| waits)
 }
 
 /// Drops what no decision reads from any watched object.

@@ -11,6 +11,7 @@ use kube::runtime::events::{Event, EventType, Recorder, Reporter};
 use kube::{Client, Resource as _};
 
 use super::decide::{Actions, Standing, State};
+use super::write::Done;
 use crate::gang::TimeoutAction;
 
 /// A gang that waits no longer than this is not worth an event.
@@ -82,13 +83,20 @@ impl Memory {
             });
             entry.update(gang, actions, &mut news);
         }
-        if let Some(reason) = &actions.refused {
-            let mut refusals = self.refusals.lock().unwrap_or_else(PoisonError::into_inner);
-            if refusals.insert(jobset.to_owned(), reason.clone()).as_ref() != Some(reason) {
-                news.events.push(warning("GangRefused", reason.clone()));
-            }
+        if let Some(reason) = &actions.refused
+            && self.is_new_refusal(jobset, reason)
+        {
+            news.events.push(warning("GangRefused", reason.clone()));
         }
         news
+    }
+
+    /// A deleted JobSet is never looked at again.
+    pub fn forget(&self, jobset: &str) {
+        let mut gangs = self.gangs.lock().unwrap_or_else(PoisonError::into_inner);
+        gangs.retain(|_, known| known.jobset != jobset);
+        let mut refusals = self.refusals.lock().unwrap_or_else(PoisonError::into_inner);
+        refusals.remove(jobset);
     }
 
     /// Publishes events; one that cannot be written is logged and dropped.
@@ -98,35 +106,24 @@ impl Memory {
         }
     }
 
-    pub async fn refuse(&self, jobset: &DynamicObject, note: String) {
-        let uid = jobset.metadata.uid.clone().unwrap_or_default();
-        let new = {
-            let mut refusals = self.refusals.lock().unwrap_or_else(PoisonError::into_inner);
-            refusals.insert(uid, note.clone()).as_ref() != Some(&note)
-        };
-        if new {
-            self.send(jobset, &warning("GangRefused", note)).await;
+    /// Tells what came of the writes: gangs that are ready for their pods, or what is in the way.
+    pub async fn wrote(&self, jobset: &DynamicObject, done: &Done, gangs: &[Standing]) {
+        let uid = jobset.metadata.uid.as_deref().unwrap_or_default();
+        let foreign = done.foreign.join("; ");
+        if !foreign.is_empty() && self.is_new_refusal(uid, &foreign) {
+            let told = warning("GangRefused", foreign);
+            self.send(jobset, &told).await;
+        }
+        // A gang that lacks an object is not ready for its pods.
+        if done.created > 0 && done.foreign.is_empty() {
+            self.send(jobset, &created(gangs)).await;
         }
     }
 
-    pub async fn created(&self, jobset: &DynamicObject, gangs: &[Standing]) {
-        let names: Vec<&str> = gangs.iter().take(4).map(|g| g.name.as_str()).collect();
-        let more = if gangs.len() > names.len() {
-            ", ..."
-        } else {
-            ""
-        };
-        let note = format!(
-            "{} gang(s) ready for their pods: {}{more}",
-            gangs.len(),
-            names.join(", ")
-        );
-        let told = Told {
-            kind: EventType::Normal,
-            reason: "GangCreated",
-            note,
-        };
-        self.send(jobset, &told).await;
+    fn is_new_refusal(&self, jobset: &str, note: &str) -> bool {
+        let mut refusals = self.refusals.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = refusals.insert(jobset.to_owned(), note.to_owned());
+        before.as_deref() != Some(note)
     }
 
     async fn send(&self, jobset: &DynamicObject, told: &Told) {
@@ -149,6 +146,22 @@ impl Memory {
         if let Err(error) = self.recorder.publish(&event, &reference).await {
             tracing::warn!(%error, reason = told.reason, "an event could not be written");
         }
+    }
+}
+
+fn created(gangs: &[Standing]) -> Told {
+    let names: Vec<&str> = gangs.iter().take(4).map(|g| g.name.as_str()).collect();
+    let more = if gangs.len() > names.len() {
+        ", ..."
+    } else {
+        ""
+    };
+    let count = gangs.len();
+    let names = names.join(", ");
+    Told {
+        kind: EventType::Normal,
+        reason: "GangCreated",
+        note: format!("{count} gang(s) ready for their pods: {names}{more}"),
     }
 }
 

@@ -13,6 +13,7 @@ mod outage;
 mod replicas;
 mod rivals;
 mod samples;
+mod settled;
 
 use crate::runner::{Test, test};
 
@@ -41,6 +42,7 @@ pub fn all() -> Vec<Test> {
         test(rivals::of_two_gangs_one_runs_and_the_other_holds_nothing),
         test(foreign::a_podgroup_of_the_gangs_name_is_left_alone),
         test(outage::what_has_a_gang_waits_for_muster_and_the_rest_does_not),
+        test(settled::two_hundred_settled_gangs_cost_no_write),
         test(replicas::either_replica_serves_and_one_leads),
         test(crd::the_fields_are_added_once_and_taken_away_exactly),
         test(install::everything_in_the_manifests_is_accepted),

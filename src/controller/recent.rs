@@ -1,0 +1,216 @@
+//! What Muster itself has just written, until the caches show it.
+//!
+//! A watch is behind by some milliseconds, and a reconcile in that time would write the same once
+//! more. So the answer to each write is laid over what the cache says, for a short time only: what
+//! the cache still does not show then was undone by somebody else.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::jiff::Timestamp;
+use kube::core::DynamicObject;
+
+use super::observe;
+
+/// Longer than a watch is behind on a busy cluster; then the cache is right.
+pub const TRUST: Duration = Duration::from_secs(10);
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Key {
+    kind: String,
+    namespace: String,
+    name: String,
+}
+
+impl Key {
+    fn of(object: &DynamicObject) -> Self {
+        let text = |text: Option<&String>| text.cloned().unwrap_or_default();
+        Self {
+            kind: text(object.types.as_ref().map(|types| &types.kind)),
+            namespace: text(object.metadata.namespace.as_ref()),
+            name: text(object.metadata.name.as_ref()),
+        }
+    }
+}
+
+#[derive(Debug)]
+enum Write {
+    Applied(Box<DynamicObject>),
+    /// The uid of what was deleted: its successor of the same name is another object.
+    Deleted(Option<String>),
+}
+
+impl Write {
+    /// Whether a cache that shows this object has caught up.
+    fn is_shown_by(&self, shown: &DynamicObject) -> bool {
+        match self {
+            Self::Applied(answer) => {
+                shown.metadata.uid == answer.metadata.uid
+                    && observe::applied(shown) == observe::applied(answer)
+            }
+            Self::Deleted(uid) => shown.metadata.uid != *uid || is_going(shown),
+        }
+    }
+}
+
+fn is_going(object: &DynamicObject) -> bool {
+    object.metadata.deletion_timestamp.is_some()
+}
+
+/// The writes of the last moments.
+#[derive(Debug, Default)]
+pub struct Recent {
+    writes: Mutex<HashMap<Key, (Instant, Write)>>,
+}
+
+impl Recent {
+    /// Remembers what the apiserver answered to an apply.
+    pub fn applied(&self, mut answer: DynamicObject) {
+        // What is going away must be made anew as soon as it is gone.
+        if is_going(&answer) {
+            return;
+        }
+        observe::strip_metadata(&mut answer);
+        self.remember(Key::of(&answer), Write::Applied(Box::new(answer)));
+    }
+
+    pub fn deleted(&self, object: &DynamicObject) {
+        let write = Write::Deleted(object.metadata.uid.clone());
+        self.remember(Key::of(object), write);
+    }
+
+    /// What the caches show of a workload's objects, with Muster's own last writes laid over it;
+    /// `ours` tells whether an object is that workload's. Says also when to look again, if a
+    /// cache is behind.
+    pub fn lay_over(
+        &self,
+        cached: Vec<DynamicObject>,
+        ours: impl Fn(&DynamicObject) -> bool,
+    ) -> (Vec<DynamicObject>, Option<Duration>) {
+        self.lay_over_at(Instant::now(), cached, ours)
+    }
+
+    fn lay_over_at(
+        &self,
+        now: Instant,
+        mut cached: Vec<DynamicObject>,
+        ours: impl Fn(&DynamicObject) -> bool,
+    ) -> (Vec<DynamicObject>, Option<Duration>) {
+        let places: HashMap<Key, usize> = cached.iter().map(Key::of).zip(0..).collect();
+        let mut behind: Option<Duration> = None;
+        self.lock().retain(|key, (at, write)| {
+            let left = TRUST.saturating_sub(now.duration_since(*at));
+            let place = places.get(key).copied();
+            let shown = place.is_some_and(|i| write.is_shown_by(&cached[i]));
+            if left.is_zero() || shown {
+                return false;
+            }
+            match (write, place) {
+                (Write::Applied(answer), Some(i)) => cached[i] = DynamicObject::clone(answer),
+                (Write::Applied(answer), None) if ours(answer) => {
+                    cached.push(DynamicObject::clone(answer));
+                }
+                // Not gone yet, perhaps: finalizers may hold it. But on its way.
+                (Write::Deleted(_), Some(i)) => {
+                    cached[i].metadata.deletion_timestamp = Some(Time(Timestamp::now()));
+                }
+                _ => return true,
+            }
+            behind = Some(behind.map_or(left, |other| other.min(left)));
+            true
+        });
+        (cached, behind)
+    }
+
+    fn remember(&self, key: Key, write: Write) {
+        self.lock().insert(key, (Instant::now(), write));
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<Key, (Instant, Write)>> {
+        self.writes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::core::{ApiResource, GroupVersionKind};
+
+    use super::*;
+
+    fn object(name: &str, uid: &str, hash: &str) -> DynamicObject {
+        let kind = GroupVersionKind::gvk("scheduling.k8s.io", "v1beta1", "PodGroup");
+        let mut object = DynamicObject::new(name, &ApiResource::from_gvk(&kind)).within("ml");
+        object.metadata.uid = Some(uid.to_owned());
+        object.metadata.annotations = Some([(observe::APPLIED.to_owned(), hash.to_owned())].into());
+        object
+    }
+
+    /// What a look shows: the hash of each object, and whether it is on its way out.
+    fn look(recent: &Recent, cached: &[DynamicObject], after: Duration) -> Vec<(String, bool)> {
+        let now = Instant::now() + after;
+        let (seen, behind) = recent.lay_over_at(now, cached.to_vec(), |_| true);
+        assert_eq!(behind.is_some(), !recent.lock().is_empty());
+        let hash = |o: &DynamicObject| observe::applied(o).unwrap_or_default().to_owned();
+        seen.iter().map(|o| (hash(o), is_going(o))).collect()
+    }
+
+    const AT_ONCE: Duration = Duration::ZERO;
+
+    #[test]
+    fn an_apply_counts_before_the_cache_shows_it_and_then_no_more() {
+        let recent = Recent::default();
+        let (old, new) = (object("a", "1", "old"), object("a", "1", "new"));
+        recent.applied(new.clone());
+        assert_eq!(look(&recent, &[], AT_ONCE), [("new".to_owned(), false)]);
+        assert_eq!(look(&recent, &[old], AT_ONCE), [("new".to_owned(), false)]);
+        assert_eq!(look(&recent, &[new], AT_ONCE), [("new".to_owned(), false)]);
+        // Caught up: what vanishes now has really gone.
+        assert!(look(&recent, &[], AT_ONCE).is_empty());
+    }
+
+    #[test]
+    fn a_deletion_counts_before_the_cache_shows_it_and_a_successor_is_another_object() {
+        let recent = Recent::default();
+        let (old, new) = (object("a", "1", "x"), object("a", "2", "x"));
+        recent.deleted(&old);
+        assert_eq!(look(&recent, &[old], AT_ONCE), [("x".to_owned(), true)]);
+        assert_eq!(look(&recent, &[new], AT_ONCE), [("x".to_owned(), false)]);
+    }
+
+    #[test]
+    fn what_is_made_anew_after_a_deletion_is_not_hidden_by_it() {
+        let recent = Recent::default();
+        let (old, new) = (object("a", "1", "x"), object("a", "2", "x"));
+        recent.applied(old.clone());
+        recent.deleted(&old);
+        assert!(recent.lay_over(Vec::new(), |_| true).0.is_empty());
+        recent.applied(new);
+        assert_eq!(look(&recent, &[old], AT_ONCE), [("x".to_owned(), false)]);
+    }
+
+    #[test]
+    fn a_write_that_never_shows_is_forgotten_and_done_again() {
+        let recent = Recent::default();
+        recent.applied(object("a", "1", "x"));
+        assert!(look(&recent, &[], TRUST).is_empty());
+    }
+
+    #[test]
+    fn an_apply_to_what_is_going_away_is_not_taken_for_granted() {
+        let recent = Recent::default();
+        let mut going = object("a", "1", "x");
+        going.metadata.deletion_timestamp = Some(Time(Timestamp::now()));
+        recent.applied(going);
+        assert!(look(&recent, &[], AT_ONCE).is_empty());
+    }
+
+    #[test]
+    fn other_workloads_do_not_see_it() {
+        let recent = Recent::default();
+        recent.applied(object("a", "1", "x"));
+        let (seen, behind) = recent.lay_over(Vec::new(), |_| false);
+        assert!(seen.is_empty() && behind.is_none());
+    }
+}

@@ -1,0 +1,166 @@
+//! What the reconciler writes: objects of gangs, and the JobSet's suspension.
+
+use kube::api::{Api, DeleteParams, Patch, PatchParams, Preconditions};
+use kube::core::{ApiResource, DynamicObject, GroupVersionKind, ObjectMeta};
+use kube::{Client, ResourceExt as _};
+
+use super::decide::Actions;
+use super::recent::Recent;
+use crate::scheduler::object::MANAGED_BY;
+
+/// The field manager of everything that Muster writes.
+pub const MANAGER: &str = "muster";
+
+/// Why a JobSet could not be brought in order; it is tried again.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("cannot {what}: {source}")]
+    Api {
+        what: String,
+        source: Box<kube::Error>,
+    },
+    #[error("cannot read the JobSet: {0}")]
+    Read(String),
+}
+
+fn api_error(what: impl Into<String>) -> impl FnOnce(kube::Error) -> Error {
+    let what = what.into();
+    move |source| Error::Api {
+        what,
+        source: Box::new(source),
+    }
+}
+
+/// A kind as kube's client wants it.
+pub fn resource(group: &str, version: &str, kind: &str) -> ApiResource {
+    ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind))
+}
+
+/// What came of the writes for one JobSet.
+#[derive(Debug, Default)]
+pub struct Done {
+    /// How many objects are new.
+    pub created: usize,
+    /// What stands in the way: objects of the gangs' names that are not Muster's.
+    pub foreign: Vec<String>,
+}
+
+/// Writes, and remembers it until the caches show it.
+pub struct Writer {
+    client: Client,
+    pub recent: Recent,
+}
+
+impl Writer {
+    pub fn new(client: Client) -> Self {
+        let recent = Recent::default();
+        Self { client, recent }
+    }
+
+    /// Applies and deletes what was decided.
+    pub async fn carry_out(
+        &self,
+        jobset: &DynamicObject,
+        actions: &Actions,
+        made: &[DynamicObject],
+    ) -> Result<Done, Error> {
+        let uid = jobset.uid().unwrap_or_default();
+        let mut done = Done::default();
+        for object in &actions.apply {
+            let known = made.iter().any(|m| m.metadata.name == object.metadata.name);
+            if !known {
+                if let Some(foreign) = self.foreign(object, &uid).await? {
+                    done.foreign.push(foreign);
+                    continue;
+                }
+                done.created += 1;
+            }
+            self.apply(object, known).await?;
+        }
+        for object in &actions.delete {
+            self.delete(object).await?;
+        }
+        Ok(done)
+    }
+
+    /// What an object of that name is, if it is not Muster's for this workload.
+    async fn foreign(&self, object: &DynamicObject, uid: &str) -> Result<Option<String>, Error> {
+        let name = object.name_any();
+        let there = self.api(object).get_metadata_opt(&name).await;
+        let there = there.map_err(api_error(format!("look for {name}")))?;
+        let foreign = there.is_some_and(|object| !owned(&object.metadata, uid));
+        Ok(foreign.then(|| {
+            let kind = object.types.as_ref().map_or("", |types| &types.kind);
+            format!(
+                "{kind} {name} exists and is not Muster's: it is left alone, and the gang has no \
+                 object"
+            )
+        }))
+    }
+
+    async fn apply(&self, object: &DynamicObject, known: bool) -> Result<(), Error> {
+        let name = object.name_any();
+        let mut params = PatchParams::apply(MANAGER);
+        // Ours alone; whoever edited it is overruled.
+        params.force = known;
+        let answer = self
+            .api(object)
+            .patch(&name, &params, &Patch::Apply(object))
+            .await
+            .map_err(api_error(format!("apply {name}")))?;
+        self.recent.applied(answer);
+        Ok(())
+    }
+
+    async fn delete(&self, object: &DynamicObject) -> Result<(), Error> {
+        let name = object.name_any();
+        let params = DeleteParams {
+            preconditions: Some(Preconditions {
+                uid: object.uid(),
+                resource_version: None,
+            }),
+            ..DeleteParams::background()
+        };
+        match self.api(object).delete(&name, &params).await {
+            // Gone already, or another object of that name: either way not ours to remove.
+            Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => {}
+            other => {
+                other.map_err(api_error(format!("delete {name}")))?;
+            }
+        }
+        self.recent.deleted(object);
+        Ok(())
+    }
+
+    pub async fn suspend(&self, jobset: &DynamicObject) -> Result<(), Error> {
+        let patch = serde_json::json!({"spec": {"suspend": true}});
+        self.api(jobset)
+            .patch(
+                &jobset.name_any(),
+                &PatchParams::default(),
+                &Patch::Merge(&patch),
+            )
+            .await
+            .map_err(api_error("suspend the JobSet"))?;
+        Ok(())
+    }
+
+    pub fn api(&self, object: &DynamicObject) -> Api<DynamicObject> {
+        let types = object.types.clone().unwrap_or_default();
+        let (group, version) = types
+            .api_version
+            .split_once('/')
+            .unwrap_or(("", &types.api_version));
+        let kind = resource(group, version, &types.kind);
+        let namespace = object.metadata.namespace.as_deref().unwrap_or_default();
+        Api::namespaced_with(self.client.clone(), namespace, &kind)
+    }
+}
+
+/// Whether Muster made it for the workload of that uid.
+pub fn owned(meta: &ObjectMeta, uid: &str) -> bool {
+    let labels = meta.labels.as_ref();
+    let managed = labels.and_then(|l| l.get(MANAGED_BY.0));
+    let owners = meta.owner_references.as_deref().unwrap_or_default();
+    managed.is_some_and(|m| m == MANAGED_BY.1) && owners.iter().any(|owner| owner.uid == uid)
+}
