@@ -8,6 +8,7 @@ use anyhow::{Context, Result};
 
 use crate::components::Components;
 use crate::control_plane::ControlPlane;
+use crate::figures::Figures;
 use crate::fleet::Home;
 use crate::muster::Muster;
 use crate::objects::Objects;
@@ -21,6 +22,7 @@ pub struct Cluster {
     processes: Vec<Process>,
     pub plane: ControlPlane,
     pub objects: Objects,
+    pub figures: Arc<Figures>,
 }
 
 impl Cluster {
@@ -28,6 +30,7 @@ impl Cluster {
         components: Arc<Components>,
         group: Arc<Group>,
         home: Home,
+        figures: Arc<Figures>,
     ) -> Result<Cluster> {
         let start = Instant::now();
         let plane = ControlPlane::start(components, group, home.release(), home.name()).await?;
@@ -36,10 +39,10 @@ impl Cluster {
             Home::KoordinatorAnnotations => &[Kind::Koordinator],
             Home::Main | Home::Kubernetes1_36 | Home::Kubernetes1_35 => &[],
         };
-        let mut cluster = Cluster::around(plane, with).await?;
+        let mut cluster = Cluster::around(plane, with, figures).await?;
         let port = Port::reserve()?;
         let muster = Muster::install(&cluster, port.number).await?;
-        let process = muster.start_at(&cluster, "muster-0", port).await?;
+        let process = muster.start_at(&cluster.plane, "muster-0", port).await?;
         cluster.processes.insert(0, process);
         let version = cluster.plane.client.apiserver_version().await?.git_version;
         let names: String = with.iter().map(|kind| format!(", {kind:?}")).collect();
@@ -54,11 +57,11 @@ impl Cluster {
     /// One more cluster, without Muster, for tests that stop and start it themselves.
     pub async fn another(&self, name: &str) -> Result<Arc<Cluster>> {
         let plane = self.plane.another(self.plane.release, name).await?;
-        let cluster = Cluster::around(plane, &[]).await?;
+        let cluster = Cluster::around(plane, &[], Arc::clone(&self.figures)).await?;
         Ok(Arc::new(cluster))
     }
 
-    async fn around(plane: ControlPlane, with: &[Kind]) -> Result<Cluster> {
+    async fn around(plane: ControlPlane, with: &[Kind], figures: Arc<Figures>) -> Result<Cluster> {
         let objects = Objects::new(plane.client.clone());
         let (jobset, lws) = tokio::try_join!(
             Operator::install_jobset(&plane, &objects),
@@ -85,6 +88,7 @@ impl Cluster {
             processes,
             plane,
             objects,
+            figures,
         })
     }
 
@@ -103,6 +107,11 @@ impl Cluster {
             Some(format!("{} ended ({status})\n{words}", process.name))
         };
         self.all().filter_map(dead).collect()
+    }
+
+    /// Resident memory of the Muster that most tests share, in MiB.
+    pub fn muster_memory(&self) -> Option<u64> {
+        self.processes.first().and_then(Process::memory)
     }
 
     /// Resident memory of all components, in MiB.

@@ -32,7 +32,7 @@ pub struct ControlPlane {
     group: Arc<Group>,
     pub release: Release,
     dir: PathBuf,
-    name: String,
+    pub name: String,
     pub authority: Authority,
     pub server: String,
     /// For kubectl; a member of `system:masters`.

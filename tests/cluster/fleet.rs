@@ -8,6 +8,7 @@ use tokio::sync::OnceCell;
 
 use crate::cluster::Cluster;
 use crate::components::Components;
+use crate::figures::Figures;
 use crate::modules::{KUBERNETES_1_35, KUBERNETES_1_36, KUBERNETES_1_37};
 use crate::modules::{Module, OPERATORS, SCHEDULERS};
 use crate::process::Group;
@@ -62,6 +63,7 @@ impl Home {
 pub struct Fleet {
     components: Arc<Components>,
     group: Arc<Group>,
+    pub figures: Arc<Figures>,
     clusters: [OnceCell<Arc<Cluster>>; 5],
 }
 
@@ -70,6 +72,7 @@ impl Fleet {
         Fleet {
             components: Arc::new(components),
             group,
+            figures: Arc::default(),
             clusters: Default::default(),
         }
     }
@@ -77,7 +80,9 @@ impl Fleet {
     pub async fn cluster(&self, home: Home) -> Result<Arc<Cluster>> {
         let start = async || {
             let (components, group) = (Arc::clone(&self.components), Arc::clone(&self.group));
-            Cluster::start(components, group, home).await.map(Arc::new)
+            let figures = Arc::clone(&self.figures);
+            let cluster = Cluster::start(components, group, home, figures);
+            cluster.await.map(Arc::new)
         };
         let cluster = self.clusters[home as usize].get_or_try_init(start).await?;
         Ok(Arc::clone(cluster))

@@ -15,6 +15,7 @@ mod cluster;
 mod components;
 mod control_plane;
 mod demo;
+mod figures;
 mod fleet;
 mod health;
 mod install;

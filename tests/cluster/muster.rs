@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use serde_json::Value;
 
 use crate::cluster::Cluster;
-use crate::control_plane::flag;
+use crate::control_plane::{ControlPlane, flag};
 use crate::health::{Probe, ready};
 use crate::install::{BASE, NAMESPACE, to_loopback};
 use crate::manifests::render;
@@ -28,9 +28,12 @@ impl Muster {
             .map(|object| to_loopback(object, port))
             .collect();
         cluster.objects.apply_all(&manifests, NAMESPACE).await?;
-        let account = cluster
-            .plane
-            .service_account_kubeconfig(NAMESPACE, "muster");
+        Muster::installed(&cluster.plane).await
+    }
+
+    /// Where the manifests are applied already.
+    pub async fn installed(plane: &ControlPlane) -> Result<Muster> {
+        let account = plane.service_account_kubeconfig(NAMESPACE, "muster");
         Ok(Muster {
             kubeconfig: account.await?,
         })
@@ -38,7 +41,12 @@ impl Muster {
 
     /// Starts a replica at that port, and waits until it is ready: by then the CA is in the
     /// webhook configurations.
-    pub async fn start_at(&self, cluster: &Cluster, identity: &str, port: Port) -> Result<Process> {
+    pub async fn start_at(
+        &self,
+        plane: &ControlPlane,
+        identity: &str,
+        port: Port,
+    ) -> Result<Process> {
         let admin = Port::reserve()?;
         let health = format!("http://127.0.0.1:{}", admin.number);
         let mut command = Command::new(env!("CARGO_BIN_EXE_muster"));
@@ -50,7 +58,7 @@ impl Muster {
             .arg(flag("listen", format!("127.0.0.1:{}", port.number)))
             .arg(flag("admin-listen", format!("127.0.0.1:{}", admin.number)))
             .arg(flag("lame-duck-seconds", 0));
-        let process = cluster.plane.spawn(identity, command, vec![port, admin])?;
+        let process = plane.spawn(identity, command, vec![port, admin])?;
         let probe = Probe::new(&health, "/readyz")?;
         ready(&process, async || probe.check().await)
             .await

@@ -81,7 +81,12 @@ impl Summary {
 
 impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} passed, {} failed", self.passed, self.failed)
+        let tests = self.passed + self.failed;
+        write!(
+            f,
+            "{tests} tests: {} passed, {} failed",
+            self.passed, self.failed
+        )
     }
 }
 
@@ -109,10 +114,17 @@ pub async fn run(tests: Vec<Test>, jobs: usize, fleet: &Arc<Fleet>, logs: &Path)
     for casualty in &casualties {
         println!("{casualty}");
     }
-    println!(
-        "components use {} MiB",
-        fleet.started().map(|c| c.memory()).sum::<u64>()
-    );
+    let memory: u64 = fleet.started().map(|cluster| cluster.memory()).sum();
+    println!("components use {memory} MiB");
+    for cluster in fleet.started() {
+        if let Some(memory) = cluster.muster_memory() {
+            println!(
+                "Muster of {} uses {memory} MiB after all tests",
+                cluster.plane.name
+            );
+        }
+    }
+    print!("{}", fleet.figures);
     Summary {
         passed,
         failed,

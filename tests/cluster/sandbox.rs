@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::process::{Output, Stdio};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::core::v1::{Node, Pod};
@@ -24,6 +25,9 @@ pub struct Sandbox {
     pub cluster: Arc<Cluster>,
     pub namespace: String,
     nodes: Arc<AtomicUsize>,
+    /// When the last ganged JobSet was applied, while nothing but Muster and the scheduler holds
+    /// it up.
+    created: Arc<Mutex<Option<Instant>>>,
 }
 
 impl Sandbox {
@@ -46,6 +50,7 @@ impl Sandbox {
             cluster,
             namespace: namespace.to_owned(),
             nodes: Arc::default(),
+            created: Arc::default(),
         };
         // Without its default service account a namespace accepts no pods.
         let accounts = sandbox.api("v1", "ServiceAccount").await?;
@@ -62,6 +67,8 @@ impl Sandbox {
 
     /// Adds `count` nodes with `cpu` CPUs each, and returns their names.
     pub async fn nodes(&self, count: usize, cpu: u32) -> Result<Vec<String>> {
+        // A gang that had to wait for room says nothing about speed.
+        self.take_created();
         let mut names = Vec::new();
         for _ in 0..count {
             let number = self.nodes.fetch_add(1, Ordering::Relaxed);
@@ -89,8 +96,14 @@ impl Sandbox {
     /// Applies every object of a YAML text (server-side, strictly), and returns them as stored.
     pub async fn apply(&self, yaml: &str) -> Result<Vec<DynamicObject>> {
         let mut applied = Vec::new();
+        let start = Instant::now();
         for object in parse(yaml)? {
-            applied.push(self.cluster.objects.apply(&object, &self.namespace).await?);
+            let object = self.cluster.objects.apply(&object, &self.namespace).await?;
+            let new = object.metadata.generation == Some(1);
+            if new && yaml.contains("muster.dev/gang-mode") {
+                self.set_created(Some(start));
+            }
+            applied.push(object);
         }
         Ok(applied)
     }
@@ -125,12 +138,26 @@ impl Sandbox {
 
     /// Waits until `count` pods have a node.
     pub async fn all_bound(&self, count: usize) -> Result<BTreeMap<String, String>> {
-        self.wait_for(&format!("{count} bound pods"), async || {
-            let bound = self.bound().await?;
-            ensure!(bound.len() == count, "{} are bound", bound.len());
-            Ok(bound)
-        })
-        .await
+        let bound = self
+            .wait_for(&format!("{count} bound pods"), async || {
+                let bound = self.bound().await?;
+                ensure!(bound.len() == count, "{} are bound", bound.len());
+                Ok(bound)
+            })
+            .await?;
+        if let Some(created) = self.take_created() {
+            self.cluster.figures.started(created.elapsed());
+        }
+        Ok(bound)
+    }
+
+    fn take_created(&self) -> Option<Instant> {
+        self.set_created(None)
+    }
+
+    fn set_created(&self, at: Option<Instant>) -> Option<Instant> {
+        let mut created = self.created.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::replace(&mut created, at)
     }
 
     /// Waits until the scheduler has refused all of `count` pods, then checks that none of them

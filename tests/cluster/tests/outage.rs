@@ -61,7 +61,7 @@ pub async fn what_has_a_gang_waits_for_muster_and_the_rest_does_not(
     let port = Port::reserve()?;
     let number = port.number;
     let muster = Muster::install(&cluster, number).await?;
-    let process = muster.start_at(&cluster, "muster-0", port).await?;
+    let process = muster.start_at(&cluster.plane, "muster-0", port).await?;
     let sandbox = Sandbox::new(cluster.clone(), "outage").await?;
     sandbox.nodes(2, 8).await?;
     sandbox.apply(&gang("early", 3, "1")).await?;
@@ -79,7 +79,7 @@ pub async fn what_has_a_gang_waits_for_muster_and_the_rest_does_not(
     let before = (versions(&sandbox).await?, writes(&cluster).await?);
     ensure!(process.stop(ENOUGH).await?.success(), "it did not end well");
     let process = muster
-        .start_at(&cluster, "muster-0", Port::again(number)?)
+        .start_at(&cluster.plane, "muster-0", Port::again(number)?)
         .await?;
     sandbox.apply(&gang("probe", 1, "1")).await?;
     runs(&sandbox, "probe-", 1).await?;
@@ -118,7 +118,7 @@ pub async fn what_has_a_gang_waits_for_muster_and_the_rest_does_not(
     assert_eq!(bound(&sandbox, "early-").await?, 0);
 
     let _process = muster
-        .start_at(&cluster, "muster-0", Port::again(number)?)
+        .start_at(&cluster.plane, "muster-0", Port::again(number)?)
         .await?;
     sandbox.apply(&gang("new", 2, "1")).await?;
     runs(&sandbox, "new-", 2).await?;

@@ -76,7 +76,7 @@ pub async fn either_replica_serves_and_one_leads(sandbox: Sandbox) -> Result<()>
     for number in 1..=2 {
         let (name, port) = (format!("muster-{number}"), Port::reserve()?);
         let at = port.number;
-        let process = muster.start_at(&cluster, &name, port).await?;
+        let process = muster.start_at(&cluster.plane, &name, port).await?;
         replicas.push((name, at, process));
     }
     let sandbox = Sandbox::new(cluster.clone(), "replicas").await?;

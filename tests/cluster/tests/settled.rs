@@ -7,6 +7,7 @@ use anyhow::{Context, Result, ensure};
 use kube::ResourceExt as _;
 
 use super::samples::{events, gang, made, writes};
+use crate::figures::Cost;
 use crate::health::wait_for;
 use crate::muster::Muster;
 use crate::ports::Port;
@@ -65,7 +66,7 @@ pub async fn two_hundred_settled_gangs_cost_no_write(sandbox: Sandbox) -> Result
     let port = Port::reserve()?;
     let number = port.number;
     let muster = Muster::install(&cluster, number).await?;
-    let process = muster.start_at(&cluster, "muster-0", port).await?;
+    let process = muster.start_at(&cluster.plane, "muster-0", port).await?;
     let sandbox = Sandbox::new(cluster.clone(), "settled").await?;
     sandbox.nodes(2, 64).await?;
     for number in 0..JOBSETS {
@@ -89,18 +90,15 @@ pub async fn two_hundred_settled_gangs_cost_no_write(sandbox: Sandbox) -> Result
     let objects = made(&sandbox).await?.len();
     let events = events(&sandbox).await?.len();
     assert_eq!(settled.1, objects as u64, "one write per object");
-    println!(
-        "{GANGS} gangs: {objects} objects in {} writes, {events} events; Muster uses {} MiB",
-        settled.1,
-        is_small(&process)?,
-    );
+    let memory = is_small(&process)?;
+    println!("{GANGS} gangs: {objects} objects, {events} events, {memory} MiB");
 
     tokio::time::sleep(QUIET).await;
     unchanged(&settled, &state(&sandbox).await?)?;
 
     ensure!(process.stop(Duration::from_secs(10)).await?.success());
     let process = muster
-        .start_at(&cluster, "muster-0", Port::again(number)?)
+        .start_at(&cluster.plane, "muster-0", Port::again(number)?)
         .await?;
     wait_for("the new process to lead", PATIENCE, async || {
         let log = std::fs::read_to_string(&process.log)?;
@@ -112,6 +110,11 @@ pub async fn two_hundred_settled_gangs_cost_no_write(sandbox: Sandbox) -> Result
     .await?;
     tokio::time::sleep(Duration::from_secs(5)).await;
     unchanged(&settled, &state(&sandbox).await?).context("after a restart")?;
-    println!("after a restart: {} MiB", is_small(&process)?);
+    let after = is_small(&process)?;
+    cluster.figures.cost(Cost {
+        gangs: GANGS,
+        writes: settled.1,
+        memory: memory.max(after),
+    });
     Ok(())
 }
