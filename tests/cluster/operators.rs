@@ -19,6 +19,8 @@ struct Kind {
     namespace: &'static str,
     account: &'static str,
     config: &'static str,
+    /// Off by default, and on here.
+    gates: &'static [&'static str],
     sample: &'static str,
 }
 
@@ -27,6 +29,8 @@ const JOBSET: Kind = Kind {
     namespace: "jobset-system",
     account: "jobset-controller-manager",
     config: "config.jobset.x-k8s.io/v1alpha1",
+    // Alpha in v0.12: a Job that restarts alone, and a JobSet that grows.
+    gates: &["RestartJob", "ElasticJobSet"],
     sample: "
 apiVersion: jobset.x-k8s.io/v1alpha2
 kind: JobSet
@@ -43,6 +47,7 @@ const LWS: Kind = Kind {
     namespace: "lws-system",
     account: "lws-controller-manager",
     config: "config.lws.x-k8s.io/v1alpha1",
+    gates: &[],
     sample: "
 apiVersion: leaderworkerset.x-k8s.io/v1
 kind: LeaderWorkerSet
@@ -95,7 +100,7 @@ impl Operator {
         let url = format!("http://127.0.0.1:{}", health.number);
         let host = format!("{}-webhook-service.{}.svc", kind.name, kind.namespace);
         let serving = plane.authority.server(kind.name, &[&host])?;
-        let config = json!({
+        let mut config = json!({
             "apiVersion": kind.config,
             "kind": "Configuration",
             "leaderElection": {"leaderElect": false},
@@ -108,6 +113,9 @@ impl Operator {
             "metrics": {"bindAddress": "0"},
             "health": {"healthProbeBindAddress": format!("127.0.0.1:{}", health.number)},
         });
+        for gate in kind.gates {
+            config["featureGates"][gate] = json!(true);
+        }
         let path = plane.dir().join(format!("{}.json", kind.name));
         fs::write(&path, serde_json::to_vec(&config)?)?;
         let kubeconfig = plane

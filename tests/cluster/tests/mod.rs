@@ -2,11 +2,13 @@
 
 mod authority;
 mod crd;
+mod endings;
 mod foreign;
 mod gangs;
 mod harness;
 mod install;
 mod leadership;
+mod lifecycle;
 mod matrix;
 mod native;
 mod outage;
@@ -14,6 +16,7 @@ mod replicas;
 mod rivals;
 mod samples;
 mod settled;
+mod words;
 
 use crate::runner::{Test, test};
 
@@ -30,15 +33,22 @@ pub fn all() -> Vec<Test> {
         test(gangs::each_replicated_job_starts_by_itself),
         test(gangs::each_job_replica_starts_by_itself),
         test(gangs::gangs_that_depend_on_each_other_start_in_order),
-        test(gangs::a_restart_is_a_new_gang_and_the_old_one_goes),
-        test(gangs::a_suspended_gang_is_removed_and_comes_back_when_resumed),
-        test(gangs::a_finished_gang_leaves_nothing),
-        test(gangs::a_jobset_created_anew_under_its_name_gets_a_gang_of_its_own),
-        test(gangs::a_replacement_is_placed_after_members_have_finished),
+        test(lifecycle::a_restart_is_a_new_gang_and_the_old_one_goes),
+        test(lifecycle::a_suspended_gang_is_removed_and_comes_back_when_resumed),
+        test(endings::a_finished_gang_leaves_nothing),
+        test(lifecycle::a_jobset_created_anew_under_its_name_gets_a_gang_of_its_own),
+        test(lifecycle::a_replacement_is_placed_after_members_have_finished),
         test(gangs::every_violation_is_printed_by_kubectl_apply),
         test(gangs::a_gang_that_waits_says_why),
         test(gangs::a_gang_that_waits_too_long_is_suspended),
         test(gangs::a_users_own_gang_is_respected),
+        test(gangs::suspending_a_gang_that_kueue_governs_is_refused),
+        test(lifecycle::a_restart_that_waits_for_the_old_pods_is_a_new_gang_too),
+        test(lifecycle::a_job_that_restarts_alone_leaves_the_other_gangs_in_place),
+        test(lifecycle::a_gang_that_grows_asks_for_its_new_size),
+        test(endings::a_failed_gang_leaves_nothing),
+        test(endings::a_finished_jobset_that_times_out_leaves_nothing),
+        test(endings::a_deleted_jobset_or_namespace_takes_its_gang_along),
         test(rivals::of_two_gangs_one_runs_and_the_other_holds_nothing),
         test(foreign::a_podgroup_of_the_gangs_name_is_left_alone),
         test(outage::what_has_a_gang_waits_for_muster_and_the_rest_does_not),
