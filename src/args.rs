@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 use crate::cli::check::Output;
-use crate::gang::SchedulerKind;
 use crate::gang::name::is_dns_subdomain;
+use crate::gang::{KoordinatorWay, SchedulerKind};
 use crate::scheduler::{Dialect, Snapshot};
 use crate::server::LogFormat;
 
@@ -159,8 +159,8 @@ pub struct Files {
 /// What is taken for granted about a cluster that nobody has looked at.
 #[derive(Debug, Args)]
 pub struct Cluster {
-    /// Scheduler of workloads that name none: native, volcano, coscheduling, kai. Without it: what the
-    /// cluster serves, or native where there is no cluster
+    /// Scheduler of workloads that name none: native, volcano, coscheduling, koordinator, kai.
+    /// Without it: what the cluster serves, or native where there is no cluster
     #[arg(long, env = "MUSTER_SCHEDULER", value_name = "NAME", value_parser = parse_scheduler)]
     pub scheduler: Option<SchedulerKind>,
 
@@ -172,12 +172,25 @@ pub struct Cluster {
         value_name = "VERSION"
     )]
     pub kubernetes: Dialect,
+
+    /// How Koordinator is told of new gangs; those that exist keep their way
+    #[arg(
+        long,
+        env = "MUSTER_KOORDINATOR",
+        value_name = "WAY",
+        value_enum,
+        default_value_t
+    )]
+    pub koordinator: KoordinatorWay,
 }
 
 impl Cluster {
     pub fn snapshot(&self) -> Snapshot {
         let scheduler = self.scheduler.unwrap_or(SchedulerKind::Native);
-        Snapshot::assumed(scheduler, self.kubernetes)
+        Snapshot {
+            koordinator: self.koordinator,
+            ..Snapshot::assumed(scheduler, self.kubernetes)
+        }
     }
 }
 

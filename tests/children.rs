@@ -6,7 +6,7 @@ mod common;
 use muster::admission::object::Kind;
 use muster::admission::{self, Decision, Phase, Review};
 use muster::cli::admit;
-use muster::gang::SchedulerKind;
+use muster::gang::{KoordinatorWay, SchedulerKind};
 use muster::scheduler::{Dialect, JobTemplates, Snapshot};
 use muster::workload::jobset::children::{self, ChildRef};
 use serde_json::{Value, json};
@@ -87,6 +87,65 @@ fn replicas_and_attempts_get_gangs_of_their_own() {
         let name = group_of(&linked["spec"]["template"]).unwrap().to_owned();
         assert!(names.insert(name), "two gangs under one name");
     }
+}
+
+#[test]
+fn a_child_follows_its_stamp_and_not_the_configuration() {
+    let by_object = Snapshot::assumed(SchedulerKind::Koordinator, Dialect::V1_37);
+    let by_annotations = Snapshot {
+        koordinator: KoordinatorWay::Annotations,
+        ..by_object.clone()
+    };
+    let name = "gang.scheduling.koordinator.sh/name";
+    let linked = |stamped: &Snapshot, now: &Snapshot| {
+        let job = mutated(Kind::Job, None, &job(&stored(stamped), 0, 0), now);
+        job["spec"]["template"]["metadata"]["annotations"][name].is_string()
+    };
+    assert!(linked(&by_annotations, &by_object));
+    assert!(!linked(&by_object, &by_annotations));
+}
+
+/// Koordinator waits for ever when the gangs of a bundle do not name the same group.
+#[test]
+fn every_gang_of_a_bundle_names_the_same_group_and_itself() {
+    let cluster = Snapshot {
+        koordinator: KoordinatorWay::Annotations,
+        ..Snapshot::assumed(SchedulerKind::Koordinator, Dialect::V1_37)
+    };
+    let text = std::fs::read_to_string(common::fixtures("rules/bundle-on-koordinator.yaml"));
+    let jobset = &common::documents(&text.unwrap())[0];
+    let jobset = admit::create(Kind::JobSet, jobset, &cluster)
+        .unwrap()
+        .object;
+    let mut groups = std::collections::BTreeSet::new();
+    for (replicated_job, index, own) in
+        [("driver", 0, "0"), ("workers", 0, "0"), ("workers", 1, "2")]
+    {
+        let child = ChildRef {
+            namespace: "ml",
+            jobset: "train",
+            uid: "9d3f",
+            replicated_job,
+            index,
+            attempt: 1,
+        };
+        let mut job = children::job(&jobset, child).unwrap();
+        job["metadata"]["labels"]["jobset.sigs.k8s.io/job-restart-attempt"] = json!(own);
+        let job = mutated(Kind::Job, None, &job, &cluster);
+        let annotations = &job["spec"]["template"]["metadata"]["annotations"];
+        let named = |key: &str| {
+            let key = format!("gang.scheduling.koordinator.sh/{key}");
+            annotations[&key].as_str().unwrap().to_owned()
+        };
+        let group: Vec<String> = serde_json::from_str(&named("groups")).unwrap();
+        assert_eq!(group.len(), 3);
+        assert!(
+            group.contains(&format!("ml/{}", named("name"))),
+            "{group:?}"
+        );
+        groups.insert(group);
+    }
+    assert_eq!(groups.len(), 1);
 }
 
 #[test]

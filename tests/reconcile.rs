@@ -2,12 +2,15 @@
 
 mod common;
 
+use std::time::Duration;
+
+use k8s_openapi::jiff::Timestamp;
 use kube::core::DynamicObject;
 use muster::admission::object::{self, Kind, Object};
 use muster::cli::admit;
 use muster::controller::decide::{self, Actions, Seen, State};
 use muster::controller::observe::{Phase, Pod};
-use muster::gang::{Attempt, SchedulerKind};
+use muster::gang::{Attempt, KoordinatorWay, SchedulerKind};
 use muster::scheduler::{Dialect, Snapshot};
 use serde_json::{Value, json};
 
@@ -47,6 +50,7 @@ fn pod(index: u32, attempt: u32, phase: Phase) -> Pod {
             own: 0,
         },
         phase,
+        created: None,
         unscheduled: (phase == Phase::Pending).then(|| "no room".into()),
     }
 }
@@ -165,6 +169,40 @@ fn a_gang_is_scheduled_when_its_quorum_is_on_nodes_and_says_why_it_waits() {
     let states: Vec<&State> = actions.gangs.iter().map(|gang| &gang.state).collect();
     let waits = State::Waiting(Some("no room".into()));
     assert_eq!(states, [&State::Empty, &State::Scheduled, &waits]);
+}
+
+#[test]
+fn a_gang_without_an_object_is_as_old_as_its_oldest_pod() {
+    let cluster = Snapshot {
+        koordinator: KoordinatorWay::Annotations,
+        ..Snapshot::assumed(SchedulerKind::Koordinator, Dialect::V1_37)
+    };
+    let jobset = stored(&cluster);
+    let mut pods = [pod(0, 0, Phase::Pending), pod(0, 0, Phase::Pending)];
+    let ago = |seconds| Some(Timestamp::now() - Duration::from_secs(seconds));
+    (pods[0].created, pods[1].created) = (ago(20), ago(90));
+    let actions = decide(&jobset, &pods, &[], &cluster);
+    assert!(actions.apply.is_empty());
+    let age = actions.gangs[0].age.unwrap();
+    assert!((90..120).contains(&age.as_secs()), "{age:?}");
+    assert_eq!(
+        actions.gangs[0].state,
+        State::Waiting(Some("no room".into()))
+    );
+    assert_eq!(actions.gangs[1].age, None);
+}
+
+#[test]
+fn a_gang_keeps_its_way_when_the_configuration_changes() {
+    let by_object = Snapshot::assumed(SchedulerKind::Koordinator, Dialect::V1_37);
+    let by_annotations = Snapshot {
+        koordinator: KoordinatorWay::Annotations,
+        ..by_object.clone()
+    };
+    let jobset = stored(&by_annotations);
+    assert!(decide(&jobset, &[], &[], &by_object).apply.is_empty());
+    let jobset = stored(&by_object);
+    assert_eq!(decide(&jobset, &[], &[], &by_annotations).apply.len(), 3);
 }
 
 #[test]

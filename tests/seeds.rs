@@ -5,7 +5,7 @@ mod common;
 use common::{expect, files, no_orphans};
 use muster::cli::check::Output;
 use muster::cli::{admit, render};
-use muster::gang::SchedulerKind;
+use muster::gang::{KoordinatorWay, SchedulerKind};
 use muster::scheduler::{Dialect, Snapshot};
 
 /// Every backend that there is, by the name that its expectations carry.
@@ -22,12 +22,21 @@ fn backends() -> Vec<(String, Snapshot)> {
     for kind in [
         SchedulerKind::Volcano,
         SchedulerKind::Coscheduling,
+        SchedulerKind::Koordinator,
         SchedulerKind::Kai,
     ] {
         let name = kind.as_str().to_owned();
         all.push((name, Snapshot::assumed(kind, Dialect::V1_37)));
     }
+    all.push(("koordinator-annotations".to_owned(), by_annotations()));
     all
+}
+
+fn by_annotations() -> Snapshot {
+    Snapshot {
+        koordinator: KoordinatorWay::Annotations,
+        ..Snapshot::assumed(SchedulerKind::Koordinator, Dialect::V1_37)
+    }
 }
 
 fn rendered(dir: &str, name: &str, cluster: &Snapshot) -> String {
@@ -72,6 +81,16 @@ fn quorums_bundles_priorities_and_nine_gangs_reach_the_schedulers_objects() {
             dialect(Dialect::V1_37Composites),
         ),
         ("bundle-on-kai", "kai", dialect(Dialect::V1_37)),
+        (
+            "bundle-on-koordinator",
+            "koordinator",
+            dialect(Dialect::V1_37),
+        ),
+        (
+            "bundle-on-koordinator",
+            "koordinator-annotations",
+            by_annotations(),
+        ),
         ("nine-gangs", "native-1.35", dialect(Dialect::V1_35)),
         ("nine-gangs", "native-1.36", dialect(Dialect::V1_36)),
         ("nine-gangs", "native-1.37", dialect(Dialect::V1_37)),
@@ -123,11 +142,14 @@ fn every_link_points_at_an_object_that_render_prints() {
                     &pod["spec"]["workloadRef"]["name"],
                     &meta["annotations"]["scheduling.k8s.io/group-name"],
                     &meta["labels"]["scheduling.x-k8s.io/pod-group"],
+                    &meta["labels"]["pod-group.scheduling.sigs.k8s.io"],
+                    &meta["annotations"]["gang.scheduling.koordinator.sh/name"],
                     &meta["annotations"]["pod-group-name"],
                 ];
                 let link: Vec<&str> = found.iter().filter_map(|value| value.as_str()).collect();
                 assert_eq!(link.len(), 1, "{name} on {backend}: one link per pod");
-                assert!(names.contains(&link[0]), "{name} on {backend}: {link:?}");
+                let known = names.contains(&link[0]) || backend == "koordinator-annotations";
+                assert!(known, "{name} on {backend}: {link:?}");
                 links += 1;
             }
             let gangs = documents.iter().filter(|d| d["kind"] == "PodGroup").count();

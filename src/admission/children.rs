@@ -109,7 +109,7 @@ fn link(
 ) -> Result<Linked, Vec<FieldError>> {
     let stamp = child::stamp(meta).map_err(|error| vec![error])?;
     let kind = stamp.scheduler;
-    let backend = scheduler::backend(kind, cluster).map_err(|unavailable| {
+    let backend = scheduler::stamped(&stamp, cluster).map_err(|unavailable| {
         let detail = unavailable.to_string();
         vec![FieldError::invalid(
             child::stamp_path(),

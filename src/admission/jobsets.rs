@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::patch::PatchBuilder;
+use super::stamps::{Stamps, missing_stamps, stamp, stamp_round};
 use super::{Decided, Decision, Phase, Review};
-use crate::gang::{FieldError, FieldPath, Part, Plan, SchedulerKind, Stamp};
+use crate::gang::{FieldError, FieldPath, Plan, Stamp};
 use crate::scheduler::{self, Scheduler, Snapshot};
-use crate::workload::jobset::view::{JobSet, ReplicatedJob};
+use crate::workload::jobset::view::JobSet;
 use crate::workload::jobset::{self, update};
 use crate::workload::keys;
-use crate::workload::view::Meta;
 
 /// A JobSet with everything that is wrong with it, and its scheduler when one could be found.
 pub struct Judged {
@@ -22,8 +22,34 @@ pub struct Judged {
     pub backend: Option<&'static dyn Scheduler>,
 }
 
-/// Reads a JobSet and holds its plan against the scheduler that it will go to.
+/// Reads a new JobSet and holds its plan against the scheduler that it will go to.
 pub fn judge(jobset: &JobSet<'_>, namespace: &str, cluster: &Snapshot) -> Judged {
+    judge_for(jobset, |plan| choose(plan, namespace, cluster))
+}
+
+/// The same for a stored JobSet, whose gangs keep what was stamped on them.
+pub fn judge_stored(jobset: &JobSet<'_>, namespace: &str, cluster: &Snapshot) -> Judged {
+    judge_for(jobset, |plan| {
+        let chosen = choose(plan, namespace, cluster)?;
+        let kept = stored_stamp(jobset).filter(|stamp| stamp.scheduler == chosen.kind());
+        let kept = kept.and_then(|stamp| scheduler::stamped(&stamp, cluster).ok());
+        Ok(kept.unwrap_or(chosen))
+    })
+}
+
+/// Any stamp of the JobSet's templates: they agree in what concerns the backend.
+fn stored_stamp(jobset: &JobSet<'_>) -> Option<Stamp> {
+    let mut jobs = jobset.spec.replicated_jobs.iter();
+    jobs.find_map(|job| {
+        let text = job.template.metadata.as_ref()?.annotation(keys::STAMP)?;
+        Stamp::parse(text).ok()
+    })
+}
+
+fn judge_for(
+    jobset: &JobSet<'_>,
+    choose: impl FnOnce(&Plan) -> Result<&'static dyn Scheduler, FieldError>,
+) -> Judged {
     let reading = jobset::read(jobset);
     let mut judged = Judged {
         plan: reading.plan,
@@ -35,7 +61,7 @@ pub fn judge(jobset: &JobSet<'_>, namespace: &str, cluster: &Snapshot) -> Judged
     if judged.plan.parts.is_empty() {
         return judged;
     }
-    match choose(&judged.plan, namespace, cluster) {
+    match choose(&judged.plan) {
         Err(error) => judged.errors.push(error),
         Ok(backend) => {
             let kind = backend.kind();
@@ -83,7 +109,10 @@ pub fn decide(
         return Decided::untouched();
     }
     let namespace = review.namespace();
-    let mut judged = judge(new, namespace, cluster);
+    let mut judged = match old {
+        None => judge(new, namespace, cluster),
+        Some(_) => judge_stored(new, namespace, cluster),
+    };
     let parts: Vec<&str> = judged
         .plan
         .parts
@@ -105,7 +134,7 @@ pub fn decide(
         }
         (None, Phase::Validate) => {}
         (Some(old), _) => {
-            let before = judge(old, namespace, cluster);
+            let before = judge_stored(old, namespace, cluster);
             let unstamped = missing_stamps(new, &judged, Stamps::Present);
             // An error that the stored object already has must not hold up other updates.
             let mut stored = missing_stamps(old, &before, Stamps::Present);
@@ -151,202 +180,6 @@ pub fn decide(
         Phase::Validate => PatchBuilder::default(),
     };
     Decision::allow(patch.finish(), warnings).about(gang)
-}
-
-/// The path of a ReplicatedJob's pod template.
-fn pods_path(index: &str) -> [&str; 6] {
-    [
-        "spec",
-        "replicatedJobs",
-        index,
-        "template",
-        "spec",
-        "template",
-    ]
-}
-
-/// The two metadata of a ReplicatedJob's template: the Job's and its pods'.
-fn templates<'j>(
-    index: &'j str,
-    job: &'j ReplicatedJob<'j>,
-) -> [(Vec<&'j str>, Option<&'j Meta<'j>>); 2] {
-    let outer = vec!["spec", "replicatedJobs", index, "template"];
-    let inner = [&outer[..], &["spec", "template"]].concat();
-    [
-        (outer, job.template.metadata.as_ref()),
-        (inner, job.template.spec.template.metadata.as_ref()),
-    ]
-}
-
-/// What Muster writes on each template of a part.
-fn stamp_marks(
-    part: &Part,
-    ordinal: usize,
-    kind: SchedulerKind,
-) -> (
-    BTreeMap<&'static str, String>,
-    BTreeMap<&'static str, String>,
-) {
-    let stamp = Stamp::new(kind, ordinal, part);
-    (
-        BTreeMap::from([(keys::GANG, part.name().as_str().to_owned())]),
-        BTreeMap::from([(keys::STAMP, stamp.to_json())]),
-    )
-}
-
-/// The part that a ReplicatedJob's pods belong to.
-fn part_of<'p>(plan: &'p Plan, job: &ReplicatedJob<'_>) -> Option<(usize, &'p Part)> {
-    let belongs = |part: &&Part| part.roles().iter().any(|role| *role.name == *job.name);
-    plan.parts
-        .iter()
-        .enumerate()
-        .find(|(_, part)| belongs(part))
-}
-
-/// Stamps a new JobSet: the scheduler on itself, and on each template of a gang what a link will
-/// need. Stamps of a copied manifest that no longer hold are removed.
-fn stamp(patch: &mut PatchBuilder, jobset: &JobSet<'_>, judged: &Judged) {
-    if jobset.metadata.annotation(keys::ROUND).is_some() {
-        patch.remove(&["metadata", "annotations", keys::ROUND]);
-    }
-    if let Some(backend) = judged.backend {
-        let scheduler = BTreeMap::from([(keys::SCHEDULER, backend.kind().as_str().to_owned())]);
-        patch.metadata(&[], Some(&jobset.metadata), &BTreeMap::new(), &scheduler);
-    }
-    for (i, job) in jobset.spec.replicated_jobs.iter().enumerate() {
-        let index = i.to_string();
-        let part = part_of(&judged.plan, job);
-        let marks = judged.backend.zip(part).map(|(backend, (ordinal, part))| {
-            let (labels, annotations) = stamp_marks(part, ordinal, backend.kind());
-            let role = part.roles().iter().find(|role| *role.name == *job.name);
-            (labels, annotations, role.map(|role| backend.stamp(role)))
-        });
-        if marks.is_some() {
-            create_parents(patch, &index, job);
-        }
-        for (base, meta) in templates(&index, job) {
-            let stale = |key| meta.is_some_and(|m| m.annotation(key).is_some());
-            if stale(keys::ROUND) {
-                patch.remove(&[&base[..], &["metadata", "annotations", keys::ROUND]].concat());
-            }
-            match &marks {
-                Some((labels, annotations, _)) => {
-                    patch.metadata(&base, meta, labels, annotations);
-                }
-                None => {
-                    if stale(keys::STAMP) {
-                        patch.remove(
-                            &[&base[..], &["metadata", "annotations", keys::STAMP]].concat(),
-                        );
-                    }
-                    if meta.is_some_and(|m| m.label(keys::GANG).is_some()) {
-                        patch.remove(&[&base[..], &["metadata", "labels", keys::GANG]].concat());
-                    }
-                }
-            }
-        }
-        if let Some((_, _, Some(marks))) = &marks {
-            let base = pods_path(&index);
-            let template = &job.template.spec.template;
-            let meta = template.metadata.as_ref();
-            patch.metadata(&base, meta, &marks.labels, &marks.annotations);
-            let name = template.spec.scheduler_name.as_deref();
-            patch.scheduler_name(&base, name, marks);
-        }
-    }
-}
-
-/// Creates what a stamp needs and the ReplicatedJob lacks. The schema or the Job's own validation
-/// says what else is missing; a patch that does not apply would hide it.
-fn create_parents(patch: &mut PatchBuilder, index: &str, job: &ReplicatedJob<'_>) {
-    let pods = pods_path(index);
-    let pod_spec = [&pods[..], &["spec"]].concat();
-    let template = &job.template;
-    patch.parents(&[
-        (&pods[..4], template.present),
-        (&pods[..5], template.spec.present),
-        (&pods[..], template.spec.template.present),
-        (&pod_spec, template.spec.template.spec.present),
-    ]);
-}
-
-/// How closely stamps are looked at.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Stamps {
-    /// As they would be written now.
-    Exact,
-    /// There, for the right part: a JobSet may have been scaled since it was stamped.
-    Present,
-}
-
-/// A JobSet that is stored without its stamps would run without a gang.
-fn missing_stamps(jobset: &JobSet<'_>, judged: &Judged, how: Stamps) -> Vec<FieldError> {
-    let Some(backend) = judged.backend else {
-        return Vec::new();
-    };
-    let jobs = jobset.spec.replicated_jobs.iter().enumerate();
-    let members = jobs.filter_map(|(i, job)| Some((i, job, part_of(&judged.plan, job)?)));
-    let mut errors = Vec::new();
-    for (i, job, (ordinal, part)) in members {
-        let (labels, annotations) = stamp_marks(part, ordinal, backend.kind());
-        let index = i.to_string();
-        let stamped = templates(&index, job).into_iter().all(|(base, meta)| {
-            let outer = base.len() == 4;
-            meta.is_some_and(|meta| {
-                let exact = annotations
-                    .iter()
-                    .all(|(k, v)| meta.annotation(k) == Some(v));
-                let present = annotations.keys().all(|k| meta.annotation(k).is_some());
-                let label = labels.iter().all(|(k, v)| meta.label(k) == Some(v));
-                match how {
-                    Stamps::Exact => label && exact,
-                    // Jobs are selected by the outer label, which JobSet keeps immutable.
-                    Stamps::Present => present && (outer || label),
-                }
-            })
-        });
-        let role = part.roles().iter().find(|role| *role.name == *job.name);
-        let named = role.is_none_or(|role| backend.stamp(role).scheduler_name.is_none());
-        if !stamped || !named {
-            let at = FieldPath::new("spec").child("replicatedJobs").index(i);
-            let labels = at.child("template").child("metadata").child("labels");
-            errors.push(FieldError::required(
-                labels.key(keys::GANG),
-                "this template lacks the stamp of its gang, and its pods would start alone: it was \
-                 no part of the gang when the JobSet was created, or a webhook changed it after \
-                 Muster's mutating webhook; create the JobSet anew",
-            ));
-        }
-    }
-    errors
-}
-
-/// Writes the round that the update leaves the JobSet in: on itself, and on the pod templates of
-/// its gangs, from where JobSet merges it into the Jobs that it resumes.
-fn stamp_round(patch: &mut PatchBuilder, old: &JobSet<'_>, new: &JobSet<'_>) {
-    let round = update::round_after(old, new);
-    // By the stored object: an update may have dropped the stamps, which are put back.
-    let stamped = |job: &ReplicatedJob<'_>| {
-        let before = old.spec.replicated_jobs.iter().find(|b| b.name == job.name);
-        let meta = before.and_then(|job| job.template.spec.template.metadata.as_ref());
-        meta.is_some_and(|m| m.annotation(keys::STAMP).is_some())
-    };
-    let annotations = BTreeMap::from([(keys::ROUND, round.0.to_string())]);
-    let none = BTreeMap::new();
-    let mut any = false;
-    for (i, job) in new.spec.replicated_jobs.iter().enumerate() {
-        let meta = job.template.spec.template.metadata.as_ref();
-        if !stamped(job) {
-            continue;
-        }
-        any = true;
-        if meta.map(update::round).unwrap_or_default() != round {
-            patch.metadata(&pods_path(&i.to_string()), meta, &none, &annotations);
-        }
-    }
-    if any && update::round(&new.metadata) != round {
-        patch.metadata(&[], Some(&new.metadata), &none, &annotations);
-    }
 }
 
 /// Puts a dropped value back. Its parents may have been dropped with it.

@@ -10,6 +10,7 @@ pub mod object;
 pub mod patch;
 mod response;
 pub mod review;
+mod stamps;
 
 pub use json_patch::Patch;
 pub use object::{Kind, Object};

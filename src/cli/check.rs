@@ -196,7 +196,7 @@ pub fn with_gangs<T>(
     if jobset.managed_by_other() {
         return None;
     }
-    let judged = jobsets::judge(&jobset, &admitted.namespace, cluster);
+    let judged = jobsets::judge_stored(&jobset, &admitted.namespace, cluster);
     let owner = Owner {
         api_version: API_VERSION,
         kind: KIND,

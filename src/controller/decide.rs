@@ -44,7 +44,7 @@ pub struct Standing {
     pub bound: usize,
     pub quorum: u32,
     pub size: u32,
-    /// How long the gang's object has existed.
+    /// How long the gang's object has existed; where it has none, its oldest pod.
     pub age: Option<Duration>,
 }
 
@@ -70,7 +70,7 @@ pub fn decide(seen: &Seen<'_>, cluster: &Snapshot) -> Actions {
     if jobset.managed_by_other() || jobset.metadata.deleting() {
         return actions;
     }
-    let judged = jobsets::judge(jobset, seen.namespace, cluster);
+    let judged = jobsets::judge_stored(jobset, seen.namespace, cluster);
     let policy = &judged.plan.policy;
     let action = policy.timeout_action.as_ref().map(|action| action.value);
     let limit = policy.timeout.as_ref().map(|timeout| timeout.value);
@@ -204,14 +204,22 @@ fn standing(gang: &Gang<'_>, pods: &[&Pod], made: &[DynamicObject]) -> Standing 
         bound,
         quorum: gang.quorum(),
         size: gang.part.size(),
-        age: object.and_then(age),
+        age: object.and_then(age).or_else(|| pods_age(pods)),
     }
 }
 
 fn age(object: &DynamicObject) -> Option<Duration> {
     let created = object.metadata.creation_timestamp.as_ref()?.0;
-    let age = Timestamp::now().duration_since(created);
-    Some(Duration::try_from(age).unwrap_or_default())
+    Some(since(created))
+}
+
+fn pods_age(pods: &[&Pod]) -> Option<Duration> {
+    pods.iter().filter_map(|pod| pod.created).min().map(since)
+}
+
+fn since(time: Timestamp) -> Duration {
+    let age = Timestamp::now().duration_since(time);
+    Duration::try_from(age).unwrap_or_default()
 }
 
 /// The object with the hash of itself, by which the next look knows that nothing is to do.

@@ -2,7 +2,6 @@
 //!
 //! Probes resources, never groups: `scheduling.k8s.io` always exists for PriorityClasses.
 
-use std::collections::HashMap;
 use std::time::Duration;
 
 use kube::Client;
@@ -34,7 +33,7 @@ struct Candidate {
     kinds: &'static [(&'static str, &'static str)],
 }
 
-const CANDIDATES: [Candidate; 6] = [
+const CANDIDATES: [Candidate; 7] = [
     Candidate {
         scheduler: SchedulerKind::Native,
         dialect: Some(Dialect::V1_37),
@@ -63,6 +62,13 @@ const CANDIDATES: [Candidate; 6] = [
         scheduler: SchedulerKind::Coscheduling,
         dialect: None,
         version: "scheduling.x-k8s.io/v1alpha1",
+        kinds: &[("podgroups", "PodGroup")],
+    },
+    // Scheduler-plugins up to 0.24 served the same; they are long out of support.
+    Candidate {
+        scheduler: SchedulerKind::Koordinator,
+        dialect: None,
+        version: "scheduling.sigs.k8s.io/v1alpha1",
         kinds: &[("podgroups", "PodGroup")],
     },
     Candidate {
@@ -141,18 +147,16 @@ async fn job_templates(client: &Client) -> Result<JobTemplates, kube::Error> {
 }
 
 impl Found {
-    /// The snapshot that admission decides by. Labels of namespaces are kept from the last one.
-    pub fn snapshot(
-        &self,
-        default: Option<SchedulerKind>,
-        namespaces: HashMap<String, String>,
-    ) -> Snapshot {
+    /// The snapshot that admission decides by. What no look at the cluster's APIs tells is kept
+    /// from the last one: the labels of namespaces, and what was configured.
+    pub fn snapshot(&self, default: Option<SchedulerKind>, last: &Snapshot) -> Snapshot {
         Snapshot {
             native: self.native,
             default,
             served: self.served.clone(),
-            namespaces,
+            namespaces: last.namespaces.clone(),
             job_templates: self.job_templates,
+            koordinator: last.koordinator,
         }
     }
 

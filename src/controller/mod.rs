@@ -56,7 +56,7 @@ async fn keep_found(client: Client, default: Option<SchedulerKind>, cluster: Clu
 
 /// Takes what was found over into the snapshot.
 pub fn update(cluster: &Cluster, found: &Found, default: Option<SchedulerKind>) {
-    cluster.rcu(|old| found.snapshot(default, old.namespaces.clone()));
+    cluster.rcu(|old| found.snapshot(default, old));
 }
 
 async fn keep_namespaces(client: Client, cluster: Cluster) {

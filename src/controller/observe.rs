@@ -2,6 +2,7 @@
 //!
 //! Plain data, taken from watched objects and stripped to what a decision needs. No client here.
 
+use k8s_openapi::jiff::Timestamp;
 use kube::core::{DynamicObject, Object, ObjectMeta};
 use serde::{Deserialize, Serialize};
 
@@ -21,6 +22,7 @@ pub struct Pod {
     pub index: u32,
     pub attempt: Attempt,
     pub phase: Phase,
+    pub created: Option<Timestamp>,
     /// Why the scheduler has not placed it, in its own words.
     pub unscheduled: Option<String>,
 }
@@ -115,6 +117,7 @@ impl Pod {
                 own: number(child::OWN_ATTEMPT),
             },
             phase,
+            created: pod.metadata.creation_timestamp.as_ref().map(|time| time.0),
             unscheduled: status.and_then(unscheduled),
         })
     }

@@ -46,6 +46,18 @@ pub const COSCHEDULING: LinkKey = link(
     LinkPlace::Label,
     "scheduling.x-k8s.io/pod-group",
 );
+/// Koordinator's PodGroups.
+pub const KOORDINATOR: LinkKey = link(
+    SchedulerKind::Koordinator,
+    LinkPlace::Label,
+    "pod-group.scheduling.sigs.k8s.io",
+);
+/// Koordinator's gangs without an object.
+pub const KOORDINATOR_NAME: LinkKey = link(
+    SchedulerKind::Koordinator,
+    LinkPlace::Annotation,
+    "gang.scheduling.koordinator.sh/name",
+);
 pub const KAI: LinkKey = link(SchedulerKind::Kai, LinkPlace::Annotation, "pod-group-name");
 /// Besides the PodGroup, where it has subgroups.
 pub const KAI_SUBGROUP: LinkKey = link(
@@ -60,16 +72,8 @@ pub const ALL: [LinkKey; 9] = [
     WORKLOAD_REF,
     VOLCANO,
     COSCHEDULING,
-    link(
-        SchedulerKind::Koordinator,
-        LinkPlace::Label,
-        "pod-group.scheduling.sigs.k8s.io",
-    ),
-    link(
-        SchedulerKind::Koordinator,
-        LinkPlace::Annotation,
-        "gang.scheduling.koordinator.sh/name",
-    ),
+    KOORDINATOR,
+    KOORDINATOR_NAME,
     link(
         SchedulerKind::Yunikorn,
         LinkPlace::Annotation,

@@ -9,7 +9,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::name::{GangName, Identity};
 use super::part::{Level, Part};
-use super::policy::SchedulerKind;
+use super::policy::{KoordinatorWay, SchedulerKind};
 
 /// The value of the annotation `muster.dev/stamp`: compact JSON.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -22,10 +22,36 @@ pub struct Stamp {
     pub size: u32,
     pub quorum: u32,
     /// The part's position in the plan: Kubernetes 1.35 takes eight gangs to a Workload object.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub ordinal: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bundle: Option<String>,
+    /// How Koordinator is told of the gang, whatever the configuration says by now.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub way: KoordinatorWay,
+    /// All parts of the bundle, where a member must name its siblings' gangs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub siblings: Vec<Sibling>,
+}
+
+/// A part of a bundle, as far as its gangs' names go.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sibling {
+    pub part: String,
+    /// How many gangs, where each replica is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replicas: Option<u32>,
+}
+
+impl Sibling {
+    /// Part and index of each of its gangs.
+    pub fn gangs(&self) -> impl Iterator<Item = (&str, Option<u32>)> {
+        let indexes = match self.replicas {
+            Some(replicas) => (0..replicas).map(Some).collect(),
+            None => vec![None],
+        };
+        indexes.into_iter().map(|index| (self.part.as_str(), index))
+    }
 }
 
 impl Stamp {
@@ -37,6 +63,8 @@ impl Stamp {
             quorum: part.quorum(),
             ordinal: u32::try_from(ordinal).unwrap_or(u32::MAX),
             bundle: part.bundle().map(|b| b.value.as_str().to_owned()),
+            way: KoordinatorWay::default(),
+            siblings: Vec::new(),
         }
     }
 
@@ -83,8 +111,8 @@ impl Member {
     }
 }
 
-fn is_zero(n: &u32) -> bool {
-    *n == 0
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 fn write_word<S: Serializer>(kind: &SchedulerKind, serializer: S) -> Result<S::Ok, S::Error> {
@@ -122,6 +150,8 @@ mod tests {
             quorum: 3,
             ordinal: 0,
             bundle: None,
+            way: KoordinatorWay::PodGroup,
+            siblings: Vec::new(),
         };
         assert_eq!(
             stamp.to_json(),
@@ -130,6 +160,11 @@ mod tests {
         assert_eq!(Stamp::parse(&stamp.to_json()).unwrap(), stamp);
         stamp.ordinal = 9;
         stamp.bundle = Some("ring".into());
+        stamp.way = KoordinatorWay::Annotations;
+        stamp.siblings = vec![Sibling {
+            part: "workers".into(),
+            replicas: Some(2),
+        }];
         assert_eq!(Stamp::parse(&stamp.to_json()).unwrap(), stamp);
     }
 

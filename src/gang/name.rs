@@ -119,6 +119,16 @@ impl Identity {
         self.named("gang", self.part.as_str(), self.index)
     }
 
+    /// The identity of another gang of the same start of the workload.
+    #[must_use]
+    pub fn of(&self, part: &str, index: Option<u32>) -> Self {
+        Self {
+            part: PartName::new(part),
+            index,
+            ..self.clone()
+        }
+    }
+
     /// The name of an object that several gangs of this start of the workload share: a bundle's,
     /// or one that stands for the whole plan. `kind` keeps it apart from a part of the same name.
     pub fn shared_name(&self, kind: &str, name: &str) -> GangName {

@@ -50,6 +50,8 @@ pub struct Shape {
     pub affinity: Option<Value>,
     pub priority_class: Option<String>,
     pub scheduler_name: Option<String>,
+    /// Whether scheduling gates hold the pods back.
+    pub gated: bool,
 }
 
 /// The pods of a part that come from one template.

@@ -156,6 +156,28 @@ impl FromStr for Strictness {
     }
 }
 
+/// How Koordinator is told of gangs.
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    PartialEq,
+    Eq,
+    Default,
+    serde::Serialize,
+    serde::Deserialize,
+    clap::ValueEnum,
+)]
+#[serde(rename_all = "lowercase")]
+pub enum KoordinatorWay {
+    /// A PodGroup per gang.
+    #[default]
+    #[value(name = "podgroup")]
+    PodGroup,
+    /// Annotations on the pods, no object.
+    Annotations,
+}
+
 /// The knobs of a plan that hold for all its gangs.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Policy {

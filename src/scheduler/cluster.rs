@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::str::FromStr;
 
-use crate::gang::SchedulerKind;
+use crate::gang::{KoordinatorWay, SchedulerKind};
 
 /// The form of Kubernetes' own gangs, which changed in each release.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -81,6 +81,8 @@ pub struct Snapshot {
     /// Namespaces with the label `muster.dev/scheduler`, and its value.
     pub namespaces: HashMap<String, String>,
     pub job_templates: JobTemplates,
+    /// How Koordinator is told of new gangs.
+    pub koordinator: KoordinatorWay,
 }
 
 impl Snapshot {
@@ -93,6 +95,7 @@ impl Snapshot {
             served: vec![default],
             namespaces: HashMap::new(),
             job_templates: JobTemplates::KeepLinks,
+            koordinator: KoordinatorWay::default(),
         }
     }
 }

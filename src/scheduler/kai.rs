@@ -46,7 +46,7 @@ impl Scheduler for Kai {
         &ABILITIES
     }
 
-    fn stamp(&self, role: &Role) -> Marks {
+    fn stamp(&self, _plan: &Plan, role: &Role) -> Marks {
         Marks {
             annotations: BTreeMap::from([(SKIP_PODGROUPER, "true".to_owned())]),
             scheduler_name: scheduler_name(self.kind(), role),

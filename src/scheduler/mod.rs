@@ -11,7 +11,8 @@
 //!    [`Abilities`]: what it cannot do goes there as data, and becomes a field error at admission
 //!    ([`refusals`]). `link()` says what a pod carries once its gang is known; `objects()` says
 //!    which objects must exist. `stamp()` needs writing only if something besides
-//!    `schedulerName` is known when the workload is created.
+//!    `schedulerName` is known when the workload is created, `fill()` only if a link needs more
+//!    of the plan than the part's numbers.
 //! 2. The scheduler's line in [`backend`].
 //! 3. Its link's key in [`crate::gang::link`], if it is not there yet, so that a link which the
 //!    user wrote is respected.
@@ -24,6 +25,7 @@ pub mod abilities;
 pub mod cluster;
 mod coscheduling;
 mod kai;
+mod koordinator;
 pub mod marks;
 mod native;
 pub mod object;
@@ -37,7 +39,7 @@ pub use kube::core::DynamicObject;
 pub use marks::{Marks, NativeLink};
 pub use resolve::{check_scheduler_names, fits, resolve};
 
-use crate::gang::{FieldError, Gang, Member, Owner, Plan, Role, Round, SchedulerKind};
+use crate::gang::{FieldError, Gang, Member, Owner, Part, Plan, Role, Round, SchedulerKind, Stamp};
 
 /// One scheduler's way of making gangs.
 pub trait Scheduler: Sync {
@@ -47,12 +49,15 @@ pub trait Scheduler: Sync {
     fn abilities(&self) -> &'static Abilities;
 
     /// What is known from the spec alone, for the pods of one role.
-    fn stamp(&self, role: &Role) -> Marks {
+    fn stamp(&self, _plan: &Plan, role: &Role) -> Marks {
         Marks {
             scheduler_name: scheduler_name(self.kind(), role),
             ..Marks::default()
         }
     }
+
+    /// What a link will need beyond the part's numbers.
+    fn fill(&self, _plan: &Plan, _part: &Part, _role: &Role, _stamp: &mut Stamp) {}
 
     /// What of a plan its objects could not say, beyond what the abilities tell.
     fn check(&self, _plan: &Plan) -> Vec<FieldError> {
@@ -96,7 +101,7 @@ fn scheduler_name(kind: SchedulerKind, role: &Role) -> Option<String> {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Unavailable {
     #[error(
-        "this version of Muster has no backend for {0}; it has native, volcano, coscheduling and kai"
+        "this version of Muster has no backend for {0}; it has native, volcano, coscheduling, koordinator and kai"
     )]
     NoBackend(SchedulerKind),
     #[error(
@@ -106,7 +111,15 @@ pub enum Unavailable {
     NoNativeApi,
 }
 
-/// The backend of a scheduler on this cluster.
+/// The backend of a gang that was stamped, also when the configuration has changed since.
+pub fn stamped(stamp: &Stamp, cluster: &Snapshot) -> Result<&'static dyn Scheduler, Unavailable> {
+    match stamp.scheduler {
+        SchedulerKind::Koordinator => Ok(koordinator::backend(stamp.way)),
+        kind => backend(kind, cluster),
+    }
+}
+
+/// The backend of a scheduler on this cluster, for a new gang.
 pub fn backend(
     kind: SchedulerKind,
     cluster: &Snapshot,
@@ -119,8 +132,7 @@ pub fn backend(
         SchedulerKind::Volcano => Ok(&volcano::Volcano),
         SchedulerKind::Coscheduling => Ok(&coscheduling::Coscheduling),
         SchedulerKind::Kai => Ok(&kai::Kai),
-        kind @ (SchedulerKind::Koordinator | SchedulerKind::Yunikorn) => {
-            Err(Unavailable::NoBackend(kind))
-        }
+        SchedulerKind::Koordinator => Ok(koordinator::backend(cluster.koordinator)),
+        kind @ SchedulerKind::Yunikorn => Err(Unavailable::NoBackend(kind)),
     }
 }

@@ -73,6 +73,7 @@ const TOUCHED: &[(&str, &str, &[&str])] = &[
     ("scheduling.k8s.io", "podgroups", OBJECT),
     ("scheduling.volcano.sh", "podgroups", OBJECT),
     ("scheduling.x-k8s.io", "podgroups", OBJECT),
+    ("scheduling.sigs.k8s.io", "podgroups", OBJECT),
     ("scheduling.run.ai", "podgroups", OBJECT),
     (
         "apiextensions.k8s.io",

@@ -61,6 +61,7 @@ fn shape(pod: &PodSpec<'_>, at: &FieldPath, errors: &mut Vec<FieldError>) -> Sha
         affinity: raw(pod.affinity),
         priority_class: non_empty(&pod.priority_class_name),
         scheduler_name: non_empty(&pod.scheduler_name),
+        gated: !pod.scheduling_gates.is_empty(),
     }
 }
 

@@ -138,6 +138,8 @@ pub struct PodSpec<'a> {
     pub scheduling_group: Option<&'a RawValue>,
     #[serde(borrow)]
     pub workload_ref: Option<&'a RawValue>,
+    #[serde(borrow, deserialize_with = "or_default")]
+    pub scheduling_gates: Vec<&'a RawValue>,
     #[serde(deserialize_with = "or_default")]
     pub node_selector: BTreeMap<String, String>,
     #[serde(borrow)]

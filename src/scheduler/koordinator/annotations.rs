@@ -1,0 +1,82 @@
+//! The annotation way: everything on the pods, no object. The first pod that Koordinator sees
+//! defines the gang, so all carry the same.
+
+use std::collections::BTreeMap;
+
+use kube::core::DynamicObject;
+
+use crate::gang::{FieldError, Gang, GangName, KoordinatorWay, Level, Member, Owner, Part};
+use crate::gang::{Plan, Role, SchedulerKind, Sibling, Stamp, link};
+use crate::scheduler::{Abilities, Marks, Scheduler};
+
+use super::{ABILITIES, GROUPS, TOTAL_NUMBER, groups, manner, name, patience};
+
+const MIN_AVAILABLE: &str = "gang.scheduling.koordinator.sh/min-available";
+const WAITING_TIME: &str = "gang.scheduling.koordinator.sh/waiting-time";
+
+pub struct ByAnnotations;
+
+impl Scheduler for ByAnnotations {
+    fn kind(&self) -> SchedulerKind {
+        SchedulerKind::Koordinator
+    }
+
+    fn abilities(&self) -> &'static Abilities {
+        &ABILITIES
+    }
+
+    fn stamp(&self, plan: &Plan, role: &Role) -> Marks {
+        let mut marks = super::stamp(plan, role);
+        marks.annotations = manner(plan);
+        if let Some(patience) = patience(plan) {
+            let text = format!("{}s", patience.as_secs().max(1));
+            marks.annotations.insert(WAITING_TIME, text);
+        }
+        marks
+    }
+
+    fn fill(&self, plan: &Plan, part: &Part, _role: &Role, stamp: &mut Stamp) {
+        stamp.way = KoordinatorWay::Annotations;
+        stamp.siblings = super::siblings(plan, part)
+            .map(|part| Sibling {
+                part: part.name().as_str().to_owned(),
+                replicas: (part.level() == Level::Replica).then(|| part.replicas()),
+            })
+            .collect();
+    }
+
+    fn check(&self, plan: &Plan) -> Vec<FieldError> {
+        super::check(plan)
+    }
+
+    fn link(&self, member: &Member) -> Marks {
+        let stamp = &member.stamp;
+        let name = name(member.identity(), stamp.bundle.is_some());
+        let mut annotations = BTreeMap::from([
+            (link::KOORDINATOR_NAME.key, name.into_string()),
+            (MIN_AVAILABLE, stamp.quorum.to_string()),
+            (TOTAL_NUMBER, stamp.size.to_string()),
+        ]);
+        if !stamp.siblings.is_empty() {
+            let names = sibling_names(member);
+            let value = groups(&member.identity().namespace, names.iter());
+            annotations.insert(GROUPS, value);
+        }
+        Marks {
+            annotations,
+            ..Marks::default()
+        }
+    }
+
+    fn objects(&self, _owner: &Owner, _plan: &Plan, _gangs: &[Gang<'_>]) -> Vec<DynamicObject> {
+        Vec::new()
+    }
+}
+
+/// The names of all gangs of the member's bundle.
+fn sibling_names(member: &Member) -> Vec<GangName> {
+    let gangs = member.stamp.siblings.iter().flat_map(Sibling::gangs);
+    gangs
+        .map(|(part, index)| name(&member.identity().of(part, index), true))
+        .collect()
+}

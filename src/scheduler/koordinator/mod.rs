@@ -1,0 +1,153 @@
+//! Koordinator, in the two ways that it has: a PodGroup per gang, linked by label, or annotations
+//! on the pods and no object at all.
+//!
+//! Which one is the configuration's choice, and stamped: a gang keeps its way when the
+//! configuration changes. A bundle is a gang group: each of its gangs names all of them.
+
+mod annotations;
+mod pod_group;
+
+pub use annotations::ByAnnotations;
+pub use pod_group::ByPodGroup;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::gang::{FieldError, Gang, GangName, Identity, KoordinatorWay, Part, Plan, Role};
+use crate::gang::{SchedulerKind, Strictness};
+
+use super::abilities::{Abilities, Bundles, LinkSite, NewRoom, Priorities, QuorumChange};
+use super::abilities::{Resume, Support};
+use super::{Marks, Scheduler, pod_group as shared, scheduler_name};
+
+/// On the pod, or on the PodGroup.
+const TOTAL_NUMBER: &str = "gang.scheduling.koordinator.sh/total-number";
+const MODE: &str = "gang.scheduling.koordinator.sh/mode";
+const MATCH_POLICY: &str = "gang.scheduling.koordinator.sh/match-policy";
+const GROUPS: &str = "gang.scheduling.koordinator.sh/groups";
+/// On the pod: Koordinator's queues are quotas.
+const QUOTA: &str = "quota.scheduling.koordinator.sh/name";
+
+/// Waiting and bound pods count. By default a gang that was once complete is none any more (1.8):
+/// pods that come back would start one by one. Waiting pods alone would never let a single
+/// replacement in.
+const COUNTED: &str = "waiting-and-running";
+
+/// Each gang names all gangs of its bundle: a thousand names of 63 letters in a namespace of 63
+/// are half of what an object's annotations may hold.
+const MAX_BUNDLE: u64 = 1000;
+
+static ABILITIES: Abilities = Abilities {
+    bundle: Bundles::WithinWorkload,
+    queue: Support::Yes,
+    non_strict: Support::Yes,
+    priorities: Priorities::OnPodsOnly,
+    link_site: LinkSite::JobTemplate,
+    resume: Resume::NewGang,
+    // Bound pods count until they are deleted, finished or not (1.8).
+    quorum_change: QuorumChange::NotNeeded,
+    new_room: NewRoom::Noticed,
+};
+
+pub fn backend(way: KoordinatorWay) -> &'static dyn Scheduler {
+    match way {
+        KoordinatorWay::PodGroup => &ByPodGroup,
+        KoordinatorWay::Annotations => &ByAnnotations,
+    }
+}
+
+/// A gang's name. In a bundle without the restarts of its replica alone, which its siblings, who
+/// must name it, cannot know; that replica's old pods are gone before the new ones come.
+fn name(identity: &Identity, bundled: bool) -> GangName {
+    if bundled && identity.attempt.own != 0 {
+        let mut identity = identity.clone();
+        identity.attempt.own = 0;
+        return identity.name();
+    }
+    identity.name()
+}
+
+/// The value of `groups`: the same on each gang of a bundle.
+fn groups<'n>(namespace: &str, names: impl Iterator<Item = &'n GangName>) -> String {
+    let names: Vec<String> = names.map(|name| format!("{namespace}/{name}")).collect();
+    serde_json::Value::from(names).to_string()
+}
+
+/// What holds for all gangs of a plan, on the pod or on the PodGroup.
+fn manner(plan: &Plan) -> BTreeMap<&'static str, String> {
+    let strictness = plan.policy.strictness.as_ref().map(|s| s.value);
+    let mode = match strictness.unwrap_or_default() {
+        Strictness::Strict => "Strict",
+        Strictness::NonStrict => "NonStrict",
+    };
+    BTreeMap::from([(MODE, mode.to_owned()), (MATCH_POLICY, COUNTED.to_owned())])
+}
+
+/// How long members may hold room for the others: as long as the user lets the gang wait.
+fn patience(plan: &Plan) -> Option<Duration> {
+    plan.policy.timeout.as_ref().map(|timeout| timeout.value)
+}
+
+/// What both ways stamp on pods.
+fn stamp(plan: &Plan, role: &Role) -> Marks {
+    let queue = plan.policy.queue.as_ref();
+    Marks {
+        labels: queue
+            .map(|q| (QUOTA, q.value.clone()))
+            .into_iter()
+            .collect(),
+        scheduler_name: scheduler_name(SchedulerKind::Koordinator, role),
+        ..Marks::default()
+    }
+}
+
+/// What neither way can do.
+fn check(plan: &Plan) -> Vec<FieldError> {
+    let kind = SchedulerKind::Koordinator;
+    let mut errors: Vec<FieldError> = shared::check_queue(kind, plan).into_iter().collect();
+    if let Some(queue) = plan.policy.queue.as_ref().filter(|q| q.value.len() > 63) {
+        let detail = "it becomes the value of a label: at most 63 characters";
+        errors.push(FieldError::invalid(
+            queue.at.clone(),
+            queue.value.as_str(),
+            detail,
+        ));
+    }
+    let mut bundles: BTreeMap<&str, u64> = BTreeMap::new();
+    for part in &plan.parts {
+        for role in part.roles().iter().filter(|role| role.shape.gated) {
+            let detail = "koordinator counts a gated pod as placed and would start the others \
+                          without it; remove the gates, or use another scheduler";
+            let at = role.at.child("schedulingGates");
+            errors.push(FieldError::forbidden(at, detail));
+        }
+        let Some(bundle) = part.bundle() else {
+            continue;
+        };
+        let gangs = bundles.entry(bundle.value.as_str()).or_default();
+        *gangs = gangs.saturating_add(part.replicas().into());
+        if *gangs > MAX_BUNDLE {
+            errors.push(FieldError::forbidden(
+                bundle.at.clone(),
+                format!(
+                    "the bundle has {gangs} gangs, and each must name all: koordinator's \
+                     annotation holds {MAX_BUNDLE}; use Gang, or fewer replicas"
+                ),
+            ));
+        }
+    }
+    errors
+}
+
+/// The parts of the same bundle, in the order of the plan, itself among them.
+fn siblings<'p>(plan: &'p Plan, part: &Part) -> impl Iterator<Item = &'p Part> {
+    let bundle = part.bundle().map(|b| b.value.clone());
+    plan.parts.iter().filter(move |other| {
+        let name = other.bundle().map(|b| &b.value);
+        name.is_some() && name == bundle.as_ref()
+    })
+}
+
+fn is_bundled(gang: &Gang<'_>) -> bool {
+    gang.part.bundle().is_some()
+}

@@ -1,0 +1,73 @@
+//! The PodGroup way: `scheduling.sigs.k8s.io/v1alpha1`, with what the spec has no field for in
+//! the object's annotations.
+
+use std::collections::BTreeMap;
+
+use kube::core::DynamicObject;
+use serde_json::json;
+
+use crate::gang::{FieldError, Gang, GangName, Member, Owner, Plan, Role, SchedulerKind, link};
+use crate::scheduler::object::{Scope, object};
+use crate::scheduler::{Abilities, Marks, Scheduler};
+
+use super::{ABILITIES, GROUPS, TOTAL_NUMBER, groups, is_bundled, manner, name, patience};
+
+pub struct ByPodGroup;
+
+impl Scheduler for ByPodGroup {
+    fn kind(&self) -> SchedulerKind {
+        SchedulerKind::Koordinator
+    }
+
+    fn abilities(&self) -> &'static Abilities {
+        &ABILITIES
+    }
+
+    fn stamp(&self, plan: &Plan, role: &Role) -> Marks {
+        super::stamp(plan, role)
+    }
+
+    fn check(&self, plan: &Plan) -> Vec<FieldError> {
+        super::check(plan)
+    }
+
+    fn link(&self, member: &Member) -> Marks {
+        let name = name(member.identity(), member.stamp.bundle.is_some());
+        Marks {
+            labels: BTreeMap::from([(link::KOORDINATOR.key, name.into_string())]),
+            ..Marks::default()
+        }
+    }
+
+    fn objects(&self, owner: &Owner, plan: &Plan, gangs: &[Gang<'_>]) -> Vec<DynamicObject> {
+        let names: Vec<GangName> = gangs
+            .iter()
+            .map(|gang| name(&gang.identity, is_bundled(gang)))
+            .collect();
+        let named = || gangs.iter().zip(&names);
+        let bundle = |gang: &Gang<'_>| gang.part.bundle().map(|b| b.value.clone());
+        named()
+            .map(|(gang, name)| {
+                let mut spec = json!({"minMember": gang.quorum()});
+                // Zero would mean Koordinator's default.
+                if let Some(seconds) = patience(plan).map(|p| p.as_secs().max(1)) {
+                    spec["scheduleTimeoutSeconds"] = json!(seconds.min(i32::MAX as u64));
+                }
+                let scope = Scope::Gang(&gang.identity);
+                let kind = ("scheduling.sigs.k8s.io/v1alpha1", "PodGroup");
+                let mut object = object(kind, name.clone(), owner, scope, spec);
+                let mut annotations = manner(plan);
+                annotations.insert(TOTAL_NUMBER, gang.part.size().to_string());
+                if is_bundled(gang) {
+                    let same = named().filter(|(other, _)| bundle(other) == bundle(gang));
+                    let names = same.map(|(_, name)| name);
+                    annotations.insert(GROUPS, groups(&owner.namespace, names));
+                }
+                let annotations = annotations.into_iter();
+                let annotations = annotations.map(|(key, value)| (key.to_owned(), value));
+                object.metadata.annotations = Some(annotations.collect());
+                object
+            })
+            .collect()
+    }
+}
