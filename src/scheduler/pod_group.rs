@@ -61,7 +61,13 @@ impl<'p> Group<'_, 'p> {
 
     /// Whether the user asked for a bundle, if only of one gang.
     pub fn is_bundle(&self) -> bool {
-        self.gangs.iter().any(|gang| gang.part.bundle().is_some())
+        self.bundle().is_some()
+    }
+
+    /// The bundle that its gangs make.
+    pub fn bundle(&self) -> Option<&'p str> {
+        let bundle = self.gangs.first()?.part.bundle()?;
+        Some(bundle.value.as_str())
     }
 
     /// The priority class of all its pods, when it is one.

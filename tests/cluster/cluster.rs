@@ -42,6 +42,10 @@ impl Cluster {
         let mut cluster = Cluster::around(plane, with, figures).await?;
         let port = Port::reserve()?;
         let muster = Muster::install(&cluster, port.number).await?;
+        let muster = match home {
+            Home::KoordinatorAnnotations => muster.with("koordinator", "annotations"),
+            _ => muster,
+        };
         let process = muster.start_at(&cluster.plane, "muster-0", port).await?;
         cluster.processes.insert(0, process);
         let version = cluster.plane.client.apiserver_version().await?.git_version;

@@ -17,6 +17,7 @@ use crate::process::Process;
 /// Muster as installed: where it is called, and what a replica needs to start.
 pub struct Muster {
     kubeconfig: PathBuf,
+    flags: Vec<String>,
 }
 
 impl Muster {
@@ -36,7 +37,14 @@ impl Muster {
         let account = plane.service_account_kubeconfig(NAMESPACE, "muster");
         Ok(Muster {
             kubeconfig: account.await?,
+            flags: Vec::new(),
         })
+    }
+
+    /// Configured otherwise than in the manifests.
+    pub fn with(mut self, name: &str, value: &str) -> Muster {
+        self.flags.push(flag(name, value));
+        self
     }
 
     /// Starts a replica at that port, and waits until it is ready: by then the CA is in the
@@ -57,7 +65,8 @@ impl Muster {
             .arg(flag("identity", identity))
             .arg(flag("listen", format!("127.0.0.1:{}", port.number)))
             .arg(flag("admin-listen", format!("127.0.0.1:{}", admin.number)))
-            .arg(flag("lame-duck-seconds", 0));
+            .arg(flag("lame-duck-seconds", 0))
+            .args(&self.flags);
         let process = plane.spawn(identity, command, vec![port, admin])?;
         let probe = Probe::new(&health, "/readyz")?;
         ready(&process, async || probe.check().await)

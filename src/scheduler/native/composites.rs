@@ -4,14 +4,15 @@
 //! A composite counts the gangs below it. Its API is served only with the apiserver's gate; that
 //! the scheduler has its own cannot be seen.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
 use kube::core::DynamicObject;
 use serde_json::{Value, json};
 
-use crate::gang::{Gang, GangName, Identity, Member, Owner, Part, Plan, SchedulerKind};
+use crate::gang::{Gang, GangName, Identity, Member, Owner, Plan, SchedulerKind};
 use crate::scheduler::abilities::{Abilities, Bundles};
 use crate::scheduler::object::{Scope, object};
+use crate::scheduler::pod_group::{self, Group};
 use crate::scheduler::{LinkSite, Marks, Scheduler, Snapshot};
 
 use super::v1_37::{self, V1_37};
@@ -48,108 +49,90 @@ impl Scheduler for Native {
     }
 
     fn objects(&self, owner: &Owner, plan: &Plan, gangs: &[Gang<'_>]) -> Vec<DynamicObject> {
-        let bundles = bundles(gangs);
-        let Some(identity) = plan_identity(gangs).filter(|_| !bundles.is_empty()) else {
+        let groups = pod_group::groups(gangs);
+        let bundled = groups.iter().any(Group::is_bundle);
+        let Some(identity) = plan_identity(gangs).filter(|_| bundled) else {
             return v1_37::Native.objects(owner, plan, gangs);
         };
         let workload = workload_name(identity, 0);
-        let composites = bundles.iter().map(|(name, gangs)| {
-            let mut spec = json!({
-                "schedulingPolicy": {"gang": {"minGroupCount": gangs.len()}},
-                "disruptionMode": {"all": {}},
-                "workloadRef": {"workloadName": workload.as_str(), "templateName": name},
-            });
-            if let Some(class) = priority_class(gangs) {
-                spec["priorityClassName"] = json!(class);
-            }
-            let scope = Scope::Start(identity);
-            let name = composite(identity, name);
-            object((API, "CompositePodGroup"), name, owner, scope, spec)
-        });
-        let groups = gangs.iter().map(|gang| {
-            let mut group = v1_37::pod_group(owner, gang, None);
-            if let Some(bundle) = bundle(gang.part) {
-                let spec = &mut group.data["spec"];
-                spec["parentCompositePodGroupName"] = json!(composite(identity, bundle).as_str());
-                // Required below a composite, and not checked for existence.
-                spec["workloadRef"] = v1_37::workload_ref(&workload, gang);
-            }
-            group
-        });
-        let described = description(owner, plan, &bundles);
-        let start = Scope::Start(identity);
-        let described = described.map(|spec| {
-            object(
-                (v1_37::API, "Workload"),
-                workload.clone(),
-                owner,
-                start,
-                spec,
-            )
-        });
-        described
-            .into_iter()
-            .chain(composites)
-            .chain(groups)
-            .collect()
-    }
-}
-
-fn bundle(part: &Part) -> Option<&str> {
-    part.bundle().map(|bundle| bundle.value.as_str())
-}
-
-fn bundles<'g>(gangs: &'g [Gang<'g>]) -> BTreeMap<&'g str, Vec<&'g Gang<'g>>> {
-    let mut bundles: BTreeMap<&str, Vec<&Gang<'_>>> = BTreeMap::new();
-    for gang in gangs {
-        if let Some(name) = bundle(gang.part) {
-            bundles.entry(name).or_default().push(gang);
+        let mut objects = Vec::new();
+        if let Some(spec) = description(owner, plan, &groups) {
+            let kind = (v1_37::API, "Workload");
+            let start = Scope::Start(identity);
+            objects.push(object(kind, workload.clone(), owner, start, spec));
         }
+        for group in &groups {
+            if let Some(bundle) = group.bundle() {
+                objects.push(composite(owner, identity, group, &workload, bundle));
+            }
+            for gang in &group.gangs {
+                let mut object = v1_37::pod_group(owner, gang, None);
+                if group.is_bundle() {
+                    let spec = &mut object.data["spec"];
+                    spec["parentCompositePodGroupName"] = json!(group.name.as_str());
+                    // Required below a composite, and not checked for existence.
+                    spec["workloadRef"] = v1_37::workload_ref(&workload, gang);
+                }
+                objects.push(object);
+            }
+        }
+        objects
     }
-    bundles
 }
 
-fn composite(identity: &Identity, bundle: &str) -> GangName {
-    identity.shared_name("bundle", bundle)
+fn composite(
+    owner: &Owner,
+    identity: &Identity,
+    group: &Group<'_, '_>,
+    workload: &GangName,
+    bundle: &str,
+) -> DynamicObject {
+    let mut spec = json!({
+        "schedulingPolicy": policy(group),
+        "disruptionMode": {"all": {}},
+        "workloadRef": {"workloadName": workload.as_str(), "templateName": bundle},
+    });
+    if let Some(class) = group.priority_class() {
+        spec["priorityClassName"] = json!(class);
+    }
+    let kind = (API, "CompositePodGroup");
+    object(
+        kind,
+        group.name.clone(),
+        owner,
+        Scope::Start(identity),
+        spec,
+    )
 }
 
-fn priority_class<'g>(gangs: &[&'g Gang<'g>]) -> Option<&'g str> {
-    let first = gangs.first()?.part.priority_class()?;
-    let equal = gangs.iter().all(|g| g.part.priority_class() == Some(first));
-    equal.then_some(first)
+fn policy(group: &Group<'_, '_>) -> Value {
+    json!({"gang": {"minGroupCount": group.gangs.len()}})
 }
 
 /// The Workload that describes the bundles. A Workload has composite templates or plain ones, not
 /// both, at most eight, each with a name of its own: a plan that does not fit goes without.
-fn description(
-    owner: &Owner,
-    plan: &Plan,
-    bundles: &BTreeMap<&str, Vec<&Gang<'_>>>,
-) -> Option<Value> {
-    let bundled = plan.parts.iter().all(|part| bundle(part).is_some());
-    let clash = plan
-        .parts
-        .iter()
-        .any(|p| bundles.contains_key(p.name().as_str()));
-    if !bundled || clash || bundles.len() > MAX_TEMPLATES || plan.parts.len() > MAX_TEMPLATES {
-        return None;
-    }
-    let templates: Vec<Value> = bundles
-        .iter()
-        .map(|(name, gangs)| {
-            let parts = plan.parts.iter().filter(|p| bundle(p) == Some(*name));
-            let parts: Vec<Value> = parts
-                .map(|part| {
-                    let policy = gang_policy(part.quorum());
-                    json!({"name": part.name().as_str(), "schedulingPolicy": policy})
-                })
-                .collect();
-            json!({
-                "name": name,
-                "schedulingPolicy": {"gang": {"minGroupCount": gangs.len()}},
-                "podGroupTemplates": parts,
+fn description(owner: &Owner, plan: &Plan, groups: &[Group<'_, '_>]) -> Option<Value> {
+    let mut names: Vec<&str> = plan.parts.iter().map(|part| part.name().as_str()).collect();
+    let mut templates = Vec::new();
+    for group in groups {
+        let bundle = group.bundle()?;
+        names.push(bundle);
+        let parts = plan.parts.iter();
+        let parts = parts.filter(|p| p.bundle().is_some_and(|b| b.value.as_str() == bundle));
+        let parts: Vec<Value> = parts
+            .map(|part| {
+                let policy = gang_policy(part.quorum());
+                json!({"name": part.name().as_str(), "schedulingPolicy": policy})
             })
-        })
-        .collect();
-    Some(json!({"controllerRef": controller_ref(owner), "compositePodGroupTemplates": templates}))
+            .collect();
+        templates.push(json!({
+            "name": bundle,
+            "schedulingPolicy": policy(group),
+            "podGroupTemplates": parts,
+        }));
+    }
+    let unique: BTreeSet<&str> = names.iter().copied().collect();
+    let fits = plan.parts.len() <= MAX_TEMPLATES && unique.len() == names.len();
+    let controller = controller_ref(owner);
+    fits.then(|| json!({"controllerRef": controller, "compositePodGroupTemplates": templates}))
 }

@@ -1,6 +1,7 @@
 //! The promises that a real cluster must keep, one file per theme.
 
 mod authority;
+mod better;
 mod crd;
 mod endings;
 mod foreign;
@@ -18,7 +19,8 @@ mod samples;
 mod settled;
 mod words;
 
-use crate::runner::{Test, test};
+use crate::fleet::Home;
+use crate::runner::{Test, test, test_in};
 
 pub fn all() -> Vec<Test> {
     let mut tests = vec![
@@ -73,6 +75,16 @@ pub fn all() -> Vec<Test> {
         test(authority::an_upgrade_may_drop_a_webhook_and_keeps_the_bundle),
         test(authority::no_other_secret_and_no_other_webhook_is_open_to_muster),
     ];
+    tests.extend([
+        test_in(
+            Home::Schedulers,
+            better::coscheduling::a_blocked_gang_starts_when_a_node_comes,
+        ),
+        test_in(
+            Home::Schedulers,
+            better::coscheduling::a_blocked_gang_starts_when_room_is_freed,
+        ),
+    ]);
     tests.extend(matrix::all());
     tests
 }

@@ -1,0 +1,3 @@
+//! What a user of Muster does not meet, although the scheduler alone would show it.
+
+pub mod coscheduling;
