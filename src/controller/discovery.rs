@@ -8,7 +8,7 @@ use kube::Client;
 use kube::core::{ApiResource, GroupVersionKind};
 
 use crate::gang::SchedulerKind;
-use crate::scheduler::{Dialect, JobTemplates, Snapshot};
+use crate::scheduler::{Dialect, JobTemplates, Release, Snapshot};
 
 /// How often the cluster is looked at again: CRDs come and go while Muster runs.
 pub const REFRESH: Duration = Duration::from_secs(30);
@@ -19,6 +19,7 @@ pub struct Found {
     pub native: Option<Dialect>,
     pub served: Vec<SchedulerKind>,
     pub job_templates: JobTemplates,
+    pub release: Option<Release>,
     /// Whether JobSets exist here at all.
     pub jobsets: bool,
     /// The kinds of objects that Muster makes on this cluster, as (group/version, kind).
@@ -37,19 +38,19 @@ const CANDIDATES: [Candidate; 7] = [
     Candidate {
         scheduler: SchedulerKind::Native,
         dialect: Some(Dialect::V1_37),
-        version: "scheduling.k8s.io/v1beta1",
+        version: Dialect::V1_37.api(),
         kinds: &[("workloads", "Workload"), ("podgroups", "PodGroup")],
     },
     Candidate {
         scheduler: SchedulerKind::Native,
         dialect: Some(Dialect::V1_36),
-        version: "scheduling.k8s.io/v1alpha2",
+        version: Dialect::V1_36.api(),
         kinds: &[("workloads", "Workload"), ("podgroups", "PodGroup")],
     },
     Candidate {
         scheduler: SchedulerKind::Native,
         dialect: Some(Dialect::V1_35),
-        version: "scheduling.k8s.io/v1alpha1",
+        version: Dialect::V1_35.api(),
         kinds: &[("workloads", "Workload")],
     },
     Candidate {
@@ -84,7 +85,9 @@ const COMPOSITES: (&str, &str) = ("scheduling.k8s.io/v1alpha3", "CompositePodGro
 
 /// Looks at the cluster.
 pub async fn discover(client: &Client) -> Result<Found, kube::Error> {
+    let version = client.apiserver_version().await?;
     let mut found = Found {
+        release: Release::read(&version.major, &version.minor),
         native: None,
         served: Vec::new(),
         job_templates: JobTemplates::KeepLinks,
@@ -157,6 +160,7 @@ impl Found {
             namespaces: last.namespaces.clone(),
             job_templates: self.job_templates,
             koordinator: last.koordinator,
+            release: self.release,
         }
     }
 

@@ -30,6 +30,77 @@ impl Dialect {
             Self::V1_37Composites => "1.37-composites",
         }
     }
+
+    /// The API that must be served.
+    pub const fn api(self) -> &'static str {
+        match self {
+            Self::V1_35 => "scheduling.k8s.io/v1alpha1",
+            Self::V1_36 => "scheduling.k8s.io/v1alpha2",
+            Self::V1_37 | Self::V1_37Composites => "scheduling.k8s.io/v1beta1",
+        }
+    }
+
+    /// The feature gates, and whose; 1.37 merged `GangScheduling` into `GenericWorkload`.
+    fn gates(self) -> &'static str {
+        match self {
+            Self::V1_35 => {
+                "the feature gate GenericWorkload on kube-apiserver and kube-scheduler, \
+                 GangScheduling on kube-scheduler"
+            }
+            Self::V1_36 => {
+                "the feature gate GenericWorkload on kube-apiserver, kube-scheduler and \
+                 kube-controller-manager, GangScheduling on kube-scheduler"
+            }
+            Self::V1_37 | Self::V1_37Composites => {
+                "the feature gate GenericWorkload on kube-apiserver, kube-scheduler and \
+                 kube-controller-manager"
+            }
+        }
+    }
+}
+
+/// A minor release of Kubernetes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Release {
+    pub major: u32,
+    pub minor: u32,
+}
+
+/// The first release with native gangs.
+const FIRST: Release = Release {
+    major: 1,
+    minor: 35,
+};
+
+impl Release {
+    /// Reads the apiserver's own words; some providers write `37+`.
+    pub fn read(major: &str, minor: &str) -> Option<Self> {
+        Some(Self {
+            major: major.parse().ok()?,
+            minor: minor.trim_end_matches('+').parse().ok()?,
+        })
+    }
+
+    /// What this release lacks when it serves no native gangs.
+    pub fn lacks(self) -> String {
+        if let Ok(dialect) = self.to_string().parse::<Dialect>() {
+            let (gates, api) = (dialect.gates(), dialect.api());
+            return format!(
+                "Kubernetes {self} needs {gates}, and the API {api} (kube-apiserver \
+                 --runtime-config={api}=true)"
+            );
+        }
+        if self < FIRST {
+            return format!("Kubernetes {self} has none, they came with {FIRST}");
+        }
+        format!("this version of Muster knows those of 1.35 to 1.37, and this is Kubernetes {self}")
+    }
+}
+
+impl fmt::Display for Release {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.major, self.minor)
+    }
 }
 
 impl fmt::Display for Dialect {
@@ -83,6 +154,8 @@ pub struct Snapshot {
     pub job_templates: JobTemplates,
     /// How Koordinator is told of new gangs.
     pub koordinator: KoordinatorWay,
+    /// What the apiserver runs, where one was asked.
+    pub release: Option<Release>,
 }
 
 impl Snapshot {
@@ -96,6 +169,7 @@ impl Snapshot {
             namespaces: HashMap::new(),
             job_templates: JobTemplates::KeepLinks,
             koordinator: KoordinatorWay::default(),
+            release: None,
         }
     }
 }
@@ -103,6 +177,26 @@ impl Snapshot {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_release_without_native_gangs_says_what_it_lacks() {
+        let lacks = |minor| {
+            Release::read("1", minor)
+                .map(Release::lacks)
+                .unwrap_or_default()
+        };
+        assert_eq!(
+            lacks("37+"),
+            "Kubernetes 1.37 needs the feature gate GenericWorkload on kube-apiserver, \
+             kube-scheduler and kube-controller-manager, and the API scheduling.k8s.io/v1beta1 \
+             (kube-apiserver --runtime-config=scheduling.k8s.io/v1beta1=true)"
+        );
+        assert!(lacks("36").contains("scheduling.k8s.io/v1alpha2"));
+        assert!(lacks("35").contains("GangScheduling on kube-scheduler, and"));
+        assert_eq!(lacks("9"), "Kubernetes 1.9 has none, they came with 1.35");
+        assert!(lacks("38").contains("knows those of 1.35 to 1.37"));
+        assert_eq!(Release::read("1", "x"), None);
+    }
 
     #[test]
     fn a_patch_release_speaks_its_minor_versions_dialect() {

@@ -34,7 +34,7 @@ mod resolve;
 mod volcano;
 
 pub use abilities::{Abilities, LinkSite, Resume, refusals};
-pub use cluster::{Dialect, JobTemplates, Snapshot};
+pub use cluster::{Dialect, JobTemplates, Release, Snapshot};
 pub use kube::core::DynamicObject;
 pub use marks::{Marks, NativeLink};
 pub use resolve::{check_scheduler_names, fits, resolve};
@@ -104,11 +104,19 @@ pub enum Unavailable {
         "this version of Muster has no backend for {0}; it has native, volcano, coscheduling, koordinator and kai"
     )]
     NoBackend(SchedulerKind),
-    #[error(
-        "the cluster does not serve native gangs: Kubernetes 1.35 to 1.37 with the feature gate \
-         GenericWorkload and the API scheduling.k8s.io/v1alpha1, v1alpha2 or v1beta1 is needed"
-    )]
-    NoNativeApi,
+    #[error("the cluster does not serve native gangs: {}", lacks(*.0))]
+    NoNativeApi(Option<Release>),
+}
+
+fn lacks(release: Option<Release>) -> String {
+    release.map_or_else(
+        || {
+            "Kubernetes 1.35 to 1.37 with the feature gate GenericWorkload and the API \
+             scheduling.k8s.io/v1alpha1, v1alpha2 or v1beta1 is needed"
+                .to_owned()
+        },
+        Release::lacks,
+    )
 }
 
 /// The backend of a gang that was stamped, also when the configuration has changed since.
@@ -126,7 +134,9 @@ pub fn backend(
 ) -> Result<&'static dyn Scheduler, Unavailable> {
     match kind {
         SchedulerKind::Native => {
-            let dialect = cluster.native.ok_or(Unavailable::NoNativeApi)?;
+            let dialect = cluster
+                .native
+                .ok_or(Unavailable::NoNativeApi(cluster.release))?;
             Ok(native::backend(dialect))
         }
         SchedulerKind::Volcano => Ok(&volcano::Volcano),

@@ -6,7 +6,7 @@ use std::process::Command;
 use anyhow::Result;
 
 use crate::components::Components;
-use crate::control_plane::flag;
+use crate::control_plane::{flag, gates};
 use crate::health::{Probe, ready};
 use crate::pki::Authority;
 use crate::ports::Port;
@@ -75,7 +75,11 @@ pub fn apiserver(
         // They send the pods of a namespace to the nodes of its test; see `sandbox.rs`.
         .arg("--enable-admission-plugins=PodNodeSelector,PodTolerationRestriction")
         .arg("--profiling=false")
-        .arg(flag("runtime-config", release.runtime_config()))
-        .arg(flag("feature-gates", release.apiserver_gates()));
+        .args(
+            release
+                .runtime_config()
+                .map(|apis| flag("runtime-config", apis)),
+        )
+        .args(gates(release.apiserver_gates()));
     Ok(command)
 }

@@ -100,10 +100,8 @@ impl ControlPlane {
             ))
             .args(["--bind-address=127.0.0.1", "--leader-elect=false"])
             .args(["--kube-api-qps=1000", "--kube-api-burst=1000"])
-            .arg("--use-service-account-credentials=true");
-        if let Some(gates) = self.release.controller_gates() {
-            command.arg(flag("feature-gates", gates));
-        }
+            .arg("--use-service-account-credentials=true")
+            .args(gates(self.release.controller_gates()));
         let process = self.spawn("kube-controller-manager", command, vec![port])?;
         let probe = Probe::new(&url, "/healthz")?;
         ready(&process, || probe.check()).await?;
@@ -133,7 +131,7 @@ impl ControlPlane {
             .arg(flag("config", path.display()))
             .arg(flag("secure-port", port.number))
             .arg("--bind-address=127.0.0.1")
-            .arg(flag("feature-gates", self.release.scheduler_gates()));
+            .args(gates(self.release.scheduler_gates()));
         let process = self.spawn("kube-scheduler", command, vec![port])?;
         let probe = Probe::new(&url, "/readyz")?;
         ready(&process, || probe.check()).await?;
@@ -221,6 +219,10 @@ async fn client(kubeconfig: &Path) -> Result<Client> {
     let file = Kubeconfig::read_from(kubeconfig)?;
     let config = Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await?;
     Ok(Client::try_from(config)?)
+}
+
+pub fn gates(gates: Option<&str>) -> Option<String> {
+    gates.map(|gates| flag("feature-gates", gates))
 }
 
 pub fn flag(name: &str, value: impl std::fmt::Display) -> String {

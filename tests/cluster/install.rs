@@ -44,6 +44,11 @@ impl Installed {
     /// On an apiserver of that name, which calls Muster at that port.
     pub async fn new(shared: &ControlPlane, name: &str, port: u16) -> Result<Installed> {
         let plane = shared.another(shared.release, name).await?;
+        Installed::on(plane, port).await
+    }
+
+    /// The same on an apiserver that is there.
+    pub async fn on(plane: ControlPlane, port: u16) -> Result<Installed> {
         let objects = Objects::new(plane.client.clone());
         let installed = Installed { plane, objects };
         installed.add_jobset_crd().await?;

@@ -8,6 +8,8 @@ pub enum Release {
     V1_37,
     /// With the alpha API that bundles gangs; off in a cluster of a careful administrator.
     V1_37WithComposites,
+    /// As it comes: no release serves gangs by default.
+    V1_37WithoutGangs,
 }
 
 /// What Jobs, StatefulSets, Deployments, JobSets, LeaderWorkerSets and PodGroups need; without
@@ -23,32 +25,33 @@ impl Release {
         match self {
             Self::V1_35 => format!("{component}-1.35"),
             Self::V1_36 => format!("{component}-1.36"),
-            Self::V1_37 | Self::V1_37WithComposites => component.to_owned(),
+            _ => component.to_owned(),
         }
     }
 
     /// Native gangs on the apiserver. `CompositePodGroup` depends on topology-aware scheduling.
-    pub fn apiserver_gates(self) -> &'static str {
-        match self {
+    pub fn apiserver_gates(self) -> Option<&'static str> {
+        Some(match self {
+            Self::V1_37WithoutGangs => return None,
             Self::V1_35 | Self::V1_36 | Self::V1_37 => "GenericWorkload=true",
             Self::V1_37WithComposites => {
                 "GenericWorkload=true,TopologyAwareWorkloadScheduling=true,CompositePodGroup=true"
             }
-        }
+        })
     }
 
     /// Without `GangScheduling` (until 1.36) the scheduler would bind gangs pod by pod.
-    pub fn scheduler_gates(self) -> &'static str {
+    pub fn scheduler_gates(self) -> Option<&'static str> {
         match self {
-            Self::V1_35 | Self::V1_36 => "GenericWorkload=true,GangScheduling=true",
-            Self::V1_37 | Self::V1_37WithComposites => self.apiserver_gates(),
+            Self::V1_35 | Self::V1_36 => Some("GenericWorkload=true,GangScheduling=true"),
+            _ => self.apiserver_gates(),
         }
     }
 
     /// The controller-manager has its gate since there are PodGroups to protect.
     pub fn controller_gates(self) -> Option<&'static str> {
         match self {
-            Self::V1_35 => None,
+            Self::V1_35 | Self::V1_37WithoutGangs => None,
             Self::V1_36 | Self::V1_37 | Self::V1_37WithComposites => Some("GenericWorkload=true"),
         }
     }
@@ -58,21 +61,22 @@ impl Release {
     pub fn controllers(self) -> String {
         match self {
             Self::V1_35 => CONTROLLERS.to_owned(),
-            Self::V1_36 | Self::V1_37 | Self::V1_37WithComposites => {
+            _ => {
                 format!("{CONTROLLERS},podgroup-protection-controller")
             }
         }
     }
 
     /// The versions of the API that are off by default.
-    pub fn runtime_config(self) -> &'static str {
-        match self {
+    pub fn runtime_config(self) -> Option<&'static str> {
+        Some(match self {
+            Self::V1_37WithoutGangs => return None,
             Self::V1_35 => "scheduling.k8s.io/v1alpha1=true",
             Self::V1_36 => "scheduling.k8s.io/v1alpha2=true",
             Self::V1_37 => "scheduling.k8s.io/v1beta1=true",
             Self::V1_37WithComposites => {
                 "scheduling.k8s.io/v1beta1=true,scheduling.k8s.io/v1alpha3=true"
             }
-        }
+        })
     }
 }

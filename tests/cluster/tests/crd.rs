@@ -81,3 +81,33 @@ pub async fn the_fields_are_added_once_and_taken_away_exactly(sandbox: Sandbox) 
     ensure!(said.contains("nothing to change"), "{said}");
     Ok(())
 }
+
+/// What an upgrade of JobSet does: `spec.versions` is replaced as a whole.
+pub async fn the_fields_come_back_after_the_crd_was_replaced(sandbox: Sandbox) -> Result<()> {
+    let installed = Installed::new(&sandbox.cluster.plane, "crd-watch", 1).await?;
+    let stock = stored(&installed).await?.0;
+    let mut command = Command::new(env!("CARGO_BIN_EXE_muster"));
+    command
+        .args(["crd", "extend", "--watch"])
+        .env("KUBECONFIG", &installed.plane.kubeconfig);
+    let process = installed.plane.spawn("muster-crd", command, Vec::new())?;
+    let writes = async |count: usize| {
+        wait_for("the fields to be written", PATIENCE, async || {
+            let log = std::fs::read_to_string(&process.log)?;
+            let written = log.matches(": written").count();
+            ensure!(written == count, "{written} times: {log}");
+            ensure!(keeps_fields(&installed).await?, "they are pruned");
+            Ok(())
+        })
+        .await
+    };
+    writes(1).await?;
+    let upgrade = json!({
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": CRD},
+        "spec": stock,
+    });
+    installed.objects.apply(&upgrade, "").await?;
+    writes(2).await
+}

@@ -1,5 +1,7 @@
 //! What is not Muster's is never touched, even where it stands in a gang's way.
 
+use std::time::Duration;
+
 use anyhow::{Context, Result, ensure};
 use kube::ResourceExt as _;
 use kube::api::{Patch, PatchParams};
@@ -57,12 +59,28 @@ pub async fn a_podgroup_of_the_gangs_name_is_left_alone(sandbox: Sandbox) -> Res
             Ok(())
         })
         .await?;
+    let groups = sandbox.api("scheduling.k8s.io/v1beta1", "PodGroup").await?;
+    let versions = async || {
+        let mut versions = Vec::new();
+        for group in &foreign {
+            versions.push(groups.get(&group.name_any()).await?.resource_version());
+        }
+        anyhow::Ok(versions)
+    };
+    let rested = sandbox
+        .wait_for("the scheduler to leave them alone", async || {
+            let before = versions().await?;
+            tokio::time::sleep(Duration::from_secs(2)).await;
+            ensure!(versions().await? == before, "they change");
+            Ok(before)
+        })
+        .await?;
     sandbox
         .annotate_pods(json!({"example.com/look": "again"}))
         .await?;
-    tokio::time::sleep(std::time::Duration::from_secs(3)).await;
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    assert_eq!(versions().await?, rested, "somebody wrote to them");
 
-    let groups = sandbox.api("scheduling.k8s.io/v1beta1", "PodGroup").await?;
     for before in foreign {
         let now = groups.get(&before.name_any()).await?;
         // Its status and finalizer are the scheduler's and the protection controller's.

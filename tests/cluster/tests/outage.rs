@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use kube::ResourceExt as _;
-use kube::api::{DeleteParams, ListParams};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
+use serde_json::json;
 
 use super::samples::{events, gang, jobset, made, writes};
 use crate::muster::Muster;
@@ -117,12 +118,33 @@ pub async fn what_has_a_gang_waits_for_muster_and_the_rest_does_not(
     tokio::time::sleep(Duration::from_secs(3)).await;
     assert_eq!(bound(&sandbox, "early-").await?, 0);
 
+    // Another one ends meanwhile.
+    let probe = ListParams::default().labels("jobset.sigs.k8s.io/jobset-name=probe");
+    for pod in pods.list(&probe).await? {
+        let end = Patch::Merge(json!({"metadata": {"annotations": {"fake/outcome": "succeed"}}}));
+        pods.patch(&pod.name_any(), &PatchParams::default(), &end)
+            .await?;
+    }
+    let objects_of_probe = async || {
+        let made = made(&sandbox).await?;
+        let names = made.into_iter().map(|object| object.name_any());
+        anyhow::Ok(names.filter(|name| name.starts_with("probe")).count())
+    };
+    assert_eq!(objects_of_probe().await?, 2);
+
     let _process = muster
         .start_at(&cluster.plane, "muster-0", Port::again(number)?)
         .await?;
     sandbox.apply(&gang("new", 2, "1")).await?;
     runs(&sandbox, "new-", 2).await?;
     runs(&sandbox, "late-", 2).await?;
+    sandbox
+        .wait_for("the ended gang's objects to go", async || {
+            let left = objects_of_probe().await?;
+            ensure!(left == 0, "{left} are left");
+            Ok(())
+        })
+        .await?;
     // The Job controller tries again after a back-off of its own.
     crate::health::wait_for("the lost pods", Duration::from_secs(90), async || {
         let bound = bound(&sandbox, "early-").await?;
