@@ -148,6 +148,71 @@ fn every_gang_of_a_bundle_names_the_same_group_and_itself() {
     assert_eq!(groups.len(), 1);
 }
 
+/// A pod of the bundle's driver, as YuniKorn's pods arrive: with what Kueue added on the way.
+fn yunikorn_pod(cluster: &Snapshot) -> Value {
+    let text = std::fs::read_to_string(common::fixtures("rules/bundle-on-yunikorn.yaml"));
+    let jobset = &common::documents(&text.unwrap())[0];
+    let jobset = admit::create(Kind::JobSet, jobset, cluster).unwrap().object;
+    let child = ChildRef {
+        namespace: "ml",
+        jobset: "train",
+        uid: "9d3f",
+        replicated_job: "driver",
+        index: 0,
+        attempt: 0,
+    };
+    let job = children::job(&jobset, child).unwrap();
+    let linked = mutated(Kind::Job, None, &job, cluster);
+    assert_eq!(linked, job, "the link waits for the pod");
+    let mut pod = children::pod(&linked);
+    pod["spec"]["nodeSelector"]["flavor"] = json!("spot");
+    pod["spec"]["initContainers"] =
+        json!([{"name": "fetch", "resources": {"requests": {"cpu": "3"}}}]);
+    pod
+}
+
+#[test]
+fn a_task_group_of_yunikorn_describes_the_pod_as_it_arrives_and_the_others_as_stamped() {
+    let cluster = Snapshot::assumed(SchedulerKind::Yunikorn, Dialect::V1_37);
+    let pod = mutated(Kind::Pod, None, &yunikorn_pod(&cluster), &cluster);
+    let annotations = &pod["metadata"]["annotations"];
+    assert_eq!(annotations["yunikorn.apache.org/task-group-name"], "driver");
+    let groups = annotations["yunikorn.apache.org/task-groups"].as_str();
+    let groups: Value = serde_json::from_str(groups.unwrap()).unwrap();
+    let expected = json!([
+        {
+            "name": "driver",
+            "minMember": 2,
+            "minResource": {"cpu": "3", "memory": "2Gi"},
+            "nodeSelector": {"pool": "a", "flavor": "spot"},
+            "tolerations": [{"key": "gpu", "operator": "Exists"}],
+        },
+        {
+            "name": "workers",
+            "minMember": 8,
+            "minResource": {"cpu": "1", "memory": "2Gi"},
+        },
+    ]);
+    assert_eq!(groups, expected);
+}
+
+#[test]
+fn a_webhook_that_changes_a_yunikorn_pod_later_is_followed_and_one_that_drops_its_id_is_refused() {
+    let cluster = Snapshot::assumed(SchedulerKind::Yunikorn, Dialect::V1_37);
+    let mut pod = mutated(Kind::Pod, None, &yunikorn_pod(&cluster), &cluster);
+    assert_eq!(mutated(Kind::Pod, None, &pod, &cluster), pod);
+    pod["spec"]["nodeSelector"]["zone"] = json!("b");
+    let allowed = decide(Phase::Validate, Kind::Pod, None, &pod, &cluster);
+    assert!(matches!(allowed, Decision::Allow { .. }));
+    let again = mutated(Kind::Pod, None, &pod, &cluster);
+    let groups = &again["metadata"]["annotations"]["yunikorn.apache.org/task-groups"];
+    assert!(groups.as_str().unwrap().contains(r#""zone":"b""#));
+    let labels = pod["metadata"]["labels"].as_object_mut().unwrap();
+    labels.remove("yunikorn.apache.org/app-id").unwrap();
+    let refused = decide(Phase::Validate, Kind::Pod, None, &pod, &cluster);
+    assert!(matches!(refused, Decision::Deny { .. }));
+}
+
 #[test]
 fn a_single_job_that_restarts_gets_a_new_gang() {
     let cluster = native(Dialect::V1_37);

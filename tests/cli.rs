@@ -158,7 +158,6 @@ fn render_prints_documents_or_one_array_and_refuses_what_check_refuses() {
 fn a_scheduler_or_version_that_cannot_be_is_a_usage_error() {
     for args in [
         ["render", GOOD, "--scheduler", "slurm"],
-        ["render", GOOD, "--scheduler", "yunikorn"],
         ["render", GOOD, "--kubernetes", "1.34"],
     ] {
         let (code, _, err) = run(&args);

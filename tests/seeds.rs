@@ -23,6 +23,7 @@ fn backends() -> Vec<(String, Snapshot)> {
         SchedulerKind::Volcano,
         SchedulerKind::Coscheduling,
         SchedulerKind::Koordinator,
+        SchedulerKind::Yunikorn,
         SchedulerKind::Kai,
     ] {
         let name = kind.as_str().to_owned();
@@ -91,6 +92,7 @@ fn quorums_bundles_priorities_and_nine_gangs_reach_the_schedulers_objects() {
             "koordinator-annotations",
             by_annotations(),
         ),
+        ("bundle-on-yunikorn", "yunikorn", dialect(Dialect::V1_37)),
         ("nine-gangs", "native-1.35", dialect(Dialect::V1_35)),
         ("nine-gangs", "native-1.36", dialect(Dialect::V1_36)),
         ("nine-gangs", "native-1.37", dialect(Dialect::V1_37)),
@@ -144,11 +146,13 @@ fn every_link_points_at_an_object_that_render_prints() {
                     &meta["labels"]["scheduling.x-k8s.io/pod-group"],
                     &meta["labels"]["pod-group.scheduling.sigs.k8s.io"],
                     &meta["annotations"]["gang.scheduling.koordinator.sh/name"],
+                    &meta["labels"]["yunikorn.apache.org/app-id"],
                     &meta["annotations"]["pod-group-name"],
                 ];
                 let link: Vec<&str> = found.iter().filter_map(|value| value.as_str()).collect();
                 assert_eq!(link.len(), 1, "{name} on {backend}: one link per pod");
-                let known = names.contains(&link[0]) || backend == "koordinator-annotations";
+                let objectless = ["koordinator-annotations", "yunikorn"];
+                let known = names.contains(&link[0]) || objectless.contains(&&*backend);
                 assert!(known, "{name} on {backend}: {link:?}");
                 links += 1;
             }

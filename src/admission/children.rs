@@ -5,7 +5,7 @@
 
 use super::patch::{PatchBuilder, has_link};
 use super::{Decided, Decision, Operation, Phase, Review};
-use crate::gang::link::LinkPlace;
+use crate::gang::link::{ALL as LINKS, LinkPlace};
 use crate::gang::{FieldError, FieldPath, Member, Round};
 use crate::scheduler::{self, LinkSite, Marks, Resume, Scheduler, Snapshot};
 use crate::workload::child::{self, Job, Pod, PodSpec};
@@ -30,7 +30,8 @@ pub fn decide_job(
     }
     let template = &job.spec.template;
     let round = template.metadata.as_ref().map(update::round);
-    let linked = match link(&job.metadata, review, round.unwrap_or_default(), cluster) {
+    let round = round.unwrap_or_default();
+    let linked = match link(&job.metadata, &template.spec, review, round, cluster) {
         Ok(linked) => linked,
         Err(errors) => return deny(errors),
     };
@@ -61,7 +62,7 @@ pub fn decide_pod(phase: Phase, review: &Review<'_>, pod: &Pod<'_>, cluster: &Sn
         return declarer(review, &pod.metadata, linked, "single pods");
     }
     let round = update::round(&pod.metadata);
-    let linked = match link(&pod.metadata, review, round, cluster) {
+    let linked = match link(&pod.metadata, &pod.spec, review, round, cluster) {
         Ok(linked) => linked,
         Err(errors) => return deny(errors),
     };
@@ -103,6 +104,7 @@ struct Linked {
 
 fn link(
     meta: &Meta<'_>,
+    spec: &PodSpec<'_>,
     review: &Review<'_>,
     round: Round,
     cluster: &Snapshot,
@@ -118,7 +120,7 @@ fn link(
         )]
     })?;
     let member = child::member(meta, review.namespace(), stamp, backend.round(round))?;
-    let mut marks = backend.link(&member);
+    let mut marks = backend.link(&member, &|| spec.shape());
     marks.labels.insert(keys::INDEX, member.index().to_string());
     Ok(Linked {
         member,
@@ -167,12 +169,9 @@ impl Linked {
         }
         let metadata = FieldPath::new("metadata");
         let marks = &self.marks;
-        let mut labels = marks.labels.keys().filter(|key| **key != keys::INDEX);
-        let at = match (
-            &marks.native,
-            marks.annotations.keys().next(),
-            labels.next(),
-        ) {
+        let mut annotations = marks.annotations.keys().filter(|key| is_link(key));
+        let mut labels = marks.labels.keys().filter(|key| is_link(key));
+        let at = match (&marks.native, annotations.next(), labels.next()) {
             (Some(link), _, _) => FieldPath::new("spec").child(link.field()),
             (_, Some(key), _) => metadata.child("annotations").key(key),
             (_, _, Some(key)) => metadata.child("labels").key(key),
@@ -203,15 +202,23 @@ impl Linked {
         let label = |key: &str| meta.and_then(|m| m.label(key));
         let annotation = |key: &str| meta.and_then(|m| m.annotation(key));
         let links = marks.labels.iter().filter(|(key, _)| **key != keys::INDEX);
-        let labels = links.into_iter().all(|(k, v)| label(k) == Some(v));
-        let annotations = marks
-            .annotations
-            .iter()
-            .all(|(k, v)| annotation(k) == Some(v));
+        let labels = links.into_iter().all(|(k, v)| holds(k, label(k), v));
+        let mut annotations = marks.annotations.iter();
+        let annotations = annotations.all(|(k, v)| holds(k, annotation(k), v));
         let native = marks.native.as_ref();
         let native = native.is_none_or(|link| has_link(spec, link));
         labels && annotations && native
     }
+}
+
+fn is_link(key: &str) -> bool {
+    LINKS.iter().any(|link| link.key == key)
+}
+
+/// Whether a mark is there. A link says whose member the pod is; what else it carries may have
+/// changed with the pod (YuniKorn's task groups repeat its node selector).
+fn holds(key: &str, current: Option<&str>, wanted: &str) -> bool {
+    current.is_some_and(|current| current == wanted || !is_link(key))
 }
 
 /// An object that is no child but asks for a gang itself, in a way that this version cannot serve.

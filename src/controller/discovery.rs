@@ -34,6 +34,7 @@ struct Candidate {
     kinds: &'static [(&'static str, &'static str)],
 }
 
+/// YuniKorn is none of them: it serves no API, so it is used only where someone names it.
 const CANDIDATES: [Candidate; 7] = [
     Candidate {
         scheduler: SchedulerKind::Native,

@@ -58,6 +58,17 @@ pub const KOORDINATOR_NAME: LinkKey = link(
     LinkPlace::Annotation,
     "gang.scheduling.koordinator.sh/name",
 );
+/// The application that a pod belongs to (YuniKorn 1.6 and later; older keys give way to it).
+pub const YUNIKORN_APP: LinkKey = link(
+    SchedulerKind::Yunikorn,
+    LinkPlace::Label,
+    "yunikorn.apache.org/app-id",
+);
+pub const YUNIKORN_GROUP: LinkKey = link(
+    SchedulerKind::Yunikorn,
+    LinkPlace::Annotation,
+    "yunikorn.apache.org/task-group-name",
+);
 pub const KAI: LinkKey = link(SchedulerKind::Kai, LinkPlace::Annotation, "pod-group-name");
 /// Besides the PodGroup, where it has subgroups.
 pub const KAI_SUBGROUP: LinkKey = link(
@@ -67,18 +78,15 @@ pub const KAI_SUBGROUP: LinkKey = link(
 );
 
 /// Every known link.
-pub const ALL: [LinkKey; 9] = [
+pub const ALL: [LinkKey; 10] = [
     SCHEDULING_GROUP,
     WORKLOAD_REF,
     VOLCANO,
     COSCHEDULING,
     KOORDINATOR,
     KOORDINATOR_NAME,
-    link(
-        SchedulerKind::Yunikorn,
-        LinkPlace::Annotation,
-        "yunikorn.apache.org/task-group-name",
-    ),
+    YUNIKORN_APP,
+    YUNIKORN_GROUP,
     KAI,
     KAI_SUBGROUP,
 ];

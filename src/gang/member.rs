@@ -6,6 +6,7 @@
 
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::Value;
 
 use super::name::{GangName, Identity};
 use super::part::{Level, Part};
@@ -32,6 +33,20 @@ pub struct Stamp {
     /// All parts of the bundle, where a member must name its siblings' gangs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub siblings: Vec<Sibling>,
+    /// All roles of the gang or bundle, where a member must describe the others' pods.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub roles: Vec<RoleStamp>,
+}
+
+/// A role, as far as the members of other roles speak of it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RoleStamp {
+    pub name: String,
+    pub members: u64,
+    /// Its pods in the scheduler's words; absent for the stamped role itself, whose pods speak
+    /// for themselves.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shape: Option<Value>,
 }
 
 /// A part of a bundle, as far as its gangs' names go.
@@ -65,6 +80,7 @@ impl Stamp {
             bundle: part.bundle().map(|b| b.value.as_str().to_owned()),
             way: KoordinatorWay::default(),
             siblings: Vec::new(),
+            roles: Vec::new(),
         }
     }
 
@@ -152,6 +168,7 @@ mod tests {
             bundle: None,
             way: KoordinatorWay::PodGroup,
             siblings: Vec::new(),
+            roles: Vec::new(),
         };
         assert_eq!(
             stamp.to_json(),
@@ -164,6 +181,11 @@ mod tests {
         stamp.siblings = vec![Sibling {
             part: "workers".into(),
             replicas: Some(2),
+        }];
+        stamp.roles = vec![RoleStamp {
+            name: "workers".into(),
+            members: 8,
+            shape: Some(serde_json::json!({"minResource": {"cpu": "1"}})),
         }];
         assert_eq!(Stamp::parse(&stamp.to_json()).unwrap(), stamp);
     }

@@ -15,7 +15,7 @@ pub mod quantity;
 pub mod resources;
 
 pub use field::{FieldError, FieldPath};
-pub use member::{Member, Sibling, Stamp};
+pub use member::{Member, RoleStamp, Sibling, Stamp};
 pub use name::{Attempt, BundleName, GangName, Identity, PartName, Round};
 pub use part::{Level, Part, PartDraft, Role, Shape};
 pub use plan::{Barrier, Gang, Owner, Plan};

@@ -31,6 +31,16 @@ impl Plan {
         Some((position, &self.parts[position]))
     }
 
+    /// The parts that start together with this one, itself among them, in the order of the spec.
+    pub fn bundle_of(&self, part: &Part) -> impl Iterator<Item = &Part> {
+        let name = part.name().clone();
+        let bundle = part.bundle().map(|bundle| bundle.value.clone());
+        self.parts.iter().filter(move |other| {
+            let same = other.bundle().map(|b| &b.value) == bundle.as_ref();
+            *other.name() == name || (bundle.is_some() && same)
+        })
+    }
+
     /// The gangs of one start of the workload, in the order of the spec.
     pub fn gangs(&self, owner: &Owner, attempt: Attempt, round: Round) -> Vec<Gang<'_>> {
         let gang = |part, index| Gang {

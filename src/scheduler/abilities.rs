@@ -83,6 +83,8 @@ pub struct Abilities {
     pub resume: Resume,
     pub quorum_change: QuorumChange,
     pub new_room: NewRoom,
+    /// What works but surprises, said at every admission.
+    pub caution: Option<&'static str>,
 }
 
 /// What of a plan this scheduler cannot do (errors), and what it does differently (warnings).
@@ -92,7 +94,7 @@ pub fn refusals(
     plan: &Plan,
 ) -> (Vec<FieldError>, Vec<String>) {
     let mut errors = Vec::new();
-    let mut warnings = Vec::new();
+    let mut warnings: Vec<String> = abilities.caution.map(str::to_owned).into_iter().collect();
     let refuse =
         |at, what: &str, why| FieldError::forbidden(at, format!("{kind} cannot do {what}: {why}"));
     if let (Some(queue), Support::No(why)) = (&plan.policy.queue, abilities.queue) {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use kube::core::DynamicObject;
 use serde_json::json;
 
-use crate::gang::{Gang, Member, Owner, Plan, SchedulerKind, link};
+use crate::gang::{Gang, Member, Owner, Plan, SchedulerKind, Shape, link};
 
 use super::abilities::{Abilities, Bundles, LinkSite, NewRoom, Priorities, QuorumChange};
 use super::abilities::{Resume, Support};
@@ -29,6 +29,7 @@ static ABILITIES: Abilities = Abilities {
     quorum_change: QuorumChange::NotNeeded,
     // Node events requeue no rejected member; the next look is five minutes later (0.34.7).
     new_room: NewRoom::WhenNudged,
+    caution: None,
 };
 
 impl Scheduler for Coscheduling {
@@ -40,7 +41,7 @@ impl Scheduler for Coscheduling {
         &ABILITIES
     }
 
-    fn link(&self, member: &Member) -> Marks {
+    fn link(&self, member: &Member, _pod: &dyn Fn() -> Shape) -> Marks {
         let name = member.name().to_string();
         Marks {
             labels: BTreeMap::from([(link::COSCHEDULING.key, name)]),

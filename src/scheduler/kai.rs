@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use kube::core::DynamicObject;
 use serde_json::{Value, json};
 
-use crate::gang::{FieldError, Gang, Member, Owner, Plan, Role, SchedulerKind, link};
+use crate::gang::{FieldError, Gang, Member, Owner, Plan, Role, SchedulerKind, Shape, link};
 
 use super::abilities::{Abilities, Bundles, LinkSite, NewRoom, Priorities, QuorumChange};
 use super::abilities::{Resume, Support};
@@ -29,6 +29,7 @@ static ABILITIES: Abilities = Abilities {
     // Pods that have succeeded do not count (0.12).
     quorum_change: QuorumChange::Live,
     new_room: NewRoom::Noticed,
+    caution: None,
 };
 
 /// Keeps the podgrouper away from a pod (0.15; unknown and harmless before).
@@ -60,7 +61,7 @@ impl Scheduler for Kai {
         queue.into_iter().chain(sizes).collect()
     }
 
-    fn link(&self, member: &Member) -> Marks {
+    fn link(&self, member: &Member, _pod: &dyn Fn() -> Shape) -> Marks {
         let group = pod_group::of_member(member).into_string();
         let mut marks = Marks {
             annotations: BTreeMap::from([(link::KAI.key, group)]),

@@ -32,6 +32,7 @@ pub mod object;
 mod pod_group;
 mod resolve;
 mod volcano;
+mod yunikorn;
 
 pub use abilities::{Abilities, LinkSite, Resume, refusals};
 pub use cluster::{Dialect, JobTemplates, Release, Snapshot};
@@ -39,7 +40,9 @@ pub use kube::core::DynamicObject;
 pub use marks::{Marks, NativeLink};
 pub use resolve::{check_scheduler_names, fits, resolve};
 
-use crate::gang::{FieldError, Gang, Member, Owner, Part, Plan, Role, Round, SchedulerKind, Stamp};
+use crate::gang::{
+    FieldError, Gang, Member, Owner, Part, Plan, Role, Round, SchedulerKind, Shape, Stamp,
+};
 
 /// One scheduler's way of making gangs.
 pub trait Scheduler: Sync {
@@ -64,8 +67,9 @@ pub trait Scheduler: Sync {
         Vec::new()
     }
 
-    /// What ties a member to its gang.
-    fn link(&self, member: &Member) -> Marks;
+    /// What ties a member to its gang. `pod` reads the member's own shape, for schedulers that
+    /// want it described.
+    fn link(&self, member: &Member, pod: &dyn Fn() -> Shape) -> Marks;
 
     /// Where the link is written on this cluster.
     fn link_site(&self, _cluster: &Snapshot) -> LinkSite {
@@ -100,10 +104,6 @@ fn scheduler_name(kind: SchedulerKind, role: &Role) -> Option<String> {
 /// Why a scheduler cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Unavailable {
-    #[error(
-        "this version of Muster has no backend for {0}; it has native, volcano, coscheduling, koordinator and kai"
-    )]
-    NoBackend(SchedulerKind),
     #[error("the cluster does not serve native gangs: {}", lacks(*.0))]
     NoNativeApi(Option<Release>),
 }
@@ -143,6 +143,6 @@ pub fn backend(
         SchedulerKind::Coscheduling => Ok(&coscheduling::Coscheduling),
         SchedulerKind::Kai => Ok(&kai::Kai),
         SchedulerKind::Koordinator => Ok(koordinator::backend(cluster.koordinator)),
-        kind @ SchedulerKind::Yunikorn => Err(Unavailable::NoBackend(kind)),
+        SchedulerKind::Yunikorn => Ok(&yunikorn::Yunikorn),
     }
 }

@@ -6,7 +6,7 @@ use kube::core::DynamicObject;
 use serde_json::{Value, json};
 
 use crate::gang::resources::ResourceList;
-use crate::gang::{FieldError, Gang, Member, Owner, Part, Plan, SchedulerKind, link};
+use crate::gang::{FieldError, Gang, Member, Owner, Part, Plan, SchedulerKind, Shape, link};
 
 use super::abilities::{Abilities, Bundles, LinkSite, NewRoom, Priorities, QuorumChange};
 use super::abilities::{Resume, Support};
@@ -26,6 +26,7 @@ static ABILITIES: Abilities = Abilities {
     // Succeeded pods count as ready (1.14).
     quorum_change: QuorumChange::NotNeeded,
     new_room: NewRoom::Noticed,
+    caution: None,
 };
 
 impl Scheduler for Volcano {
@@ -43,7 +44,7 @@ impl Scheduler for Volcano {
         queue.into_iter().chain(sizes).collect()
     }
 
-    fn link(&self, member: &Member) -> Marks {
+    fn link(&self, member: &Member, _pod: &dyn Fn() -> Shape) -> Marks {
         let name = pod_group::of_member(member);
         Marks {
             annotations: BTreeMap::from([(link::VOLCANO.key, name.into_string())]),

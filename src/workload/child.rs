@@ -4,13 +4,16 @@
 //! labels on its Jobs and their pods; the stamp says the rest.
 
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::value::RawValue;
 
 use crate::gang::link::LinkKey;
 use crate::gang::link::{self, LinkPlace};
-use crate::gang::{
-    Attempt, FieldError, FieldPath, Identity, Level, Member, PartName, Round, Stamp,
-};
+use crate::gang::resources::{Container, containers, pod_requests};
+use crate::gang::{Attempt, FieldError, FieldPath, Identity, Level, Member, PartName, Round};
+use crate::gang::{Shape, Stamp};
 
+use super::jobset::view;
 use super::keys;
 use super::view::{Meta, Text, or_default};
 
@@ -67,6 +70,50 @@ pub struct PodSpec<'a> {
     pub scheduling_group: Option<SchedulingGroup<'a>>,
     #[serde(borrow)]
     pub workload_ref: Option<WorkloadRef<'a>>,
+    // The rest is the pod's shape, read only where a link repeats it.
+    #[serde(borrow)]
+    node_selector: Option<&'a RawValue>,
+    #[serde(borrow)]
+    tolerations: Option<&'a RawValue>,
+    #[serde(borrow)]
+    affinity: Option<&'a RawValue>,
+    #[serde(borrow)]
+    containers: Option<&'a RawValue>,
+    #[serde(borrow)]
+    init_containers: Option<&'a RawValue>,
+    #[serde(borrow)]
+    overhead: Option<&'a RawValue>,
+    #[serde(borrow)]
+    resources: Option<&'a RawValue>,
+}
+
+impl PodSpec<'_> {
+    /// What the pod asks of a node. The apiserver has not checked it yet, and will: what cannot be
+    /// read counts as nothing.
+    pub fn shape(&self) -> Shape {
+        let pod = view::PodSpec {
+            node_selector: read(self.node_selector),
+            tolerations: self.tolerations,
+            affinity: self.affinity,
+            containers: read_containers(self.containers),
+            init_containers: read_containers(self.init_containers),
+            overhead: read(self.overhead),
+            resources: read(self.resources),
+            ..view::PodSpec::default()
+        };
+        let requests = pod_requests(&pod.resources()).unwrap_or_default();
+        pod.shape(requests)
+    }
+}
+
+fn read<T: DeserializeOwned + Default>(raw: Option<&RawValue>) -> T {
+    let value = raw.map(|raw| serde_json::from_str(raw.get()));
+    value.and_then(Result::ok).unwrap_or_default()
+}
+
+fn read_containers<'a>(raw: Option<&'a RawValue>) -> Vec<Container<'a>> {
+    let raw = raw.map(|raw| containers(&mut serde_json::Deserializer::from_str(raw.get())));
+    raw.and_then(Result::ok).unwrap_or_default()
 }
 
 #[derive(Debug, Default, Deserialize, PartialEq)]

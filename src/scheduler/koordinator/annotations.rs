@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use kube::core::DynamicObject;
 
-use crate::gang::{FieldError, Gang, GangName, KoordinatorWay, Level, Member, Owner, Part};
+use crate::gang::{FieldError, Gang, GangName, KoordinatorWay, Level, Member, Owner, Part, Shape};
 use crate::gang::{Plan, Role, SchedulerKind, Sibling, Stamp, link};
 use crate::scheduler::{Abilities, Marks, Scheduler};
 
@@ -37,7 +37,11 @@ impl Scheduler for ByAnnotations {
 
     fn fill(&self, plan: &Plan, part: &Part, _role: &Role, stamp: &mut Stamp) {
         stamp.way = KoordinatorWay::Annotations;
-        stamp.siblings = super::siblings(plan, part)
+        if part.bundle().is_none() {
+            return;
+        }
+        stamp.siblings = plan
+            .bundle_of(part)
             .map(|part| Sibling {
                 part: part.name().as_str().to_owned(),
                 replicas: (part.level() == Level::Replica).then(|| part.replicas()),
@@ -49,7 +53,7 @@ impl Scheduler for ByAnnotations {
         super::check(plan)
     }
 
-    fn link(&self, member: &Member) -> Marks {
+    fn link(&self, member: &Member, _pod: &dyn Fn() -> Shape) -> Marks {
         let stamp = &member.stamp;
         let name = name(member.identity(), stamp.bundle.is_some());
         let mut annotations = BTreeMap::from([

@@ -13,7 +13,7 @@ pub use pod_group::ByPodGroup;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::gang::{FieldError, Gang, GangName, Identity, KoordinatorWay, Part, Plan, Role};
+use crate::gang::{FieldError, Gang, GangName, Identity, KoordinatorWay, Plan, Role};
 use crate::gang::{SchedulerKind, Strictness};
 
 use super::abilities::{Abilities, Bundles, LinkSite, NewRoom, Priorities, QuorumChange};
@@ -47,6 +47,7 @@ static ABILITIES: Abilities = Abilities {
     // Bound pods count until they are deleted, finished or not (1.8).
     quorum_change: QuorumChange::NotNeeded,
     new_room: NewRoom::Noticed,
+    caution: None,
 };
 
 pub fn backend(way: KoordinatorWay) -> &'static dyn Scheduler {
@@ -137,15 +138,6 @@ fn check(plan: &Plan) -> Vec<FieldError> {
         }
     }
     errors
-}
-
-/// The parts of the same bundle, in the order of the plan, itself among them.
-fn siblings<'p>(plan: &'p Plan, part: &Part) -> impl Iterator<Item = &'p Part> {
-    let bundle = part.bundle().map(|b| b.value.clone());
-    plan.parts.iter().filter(move |other| {
-        let name = other.bundle().map(|b| &b.value);
-        name.is_some() && name == bundle.as_ref()
-    })
 }
 
 fn is_bundled(gang: &Gang<'_>) -> bool {

@@ -6,7 +6,9 @@ use std::collections::BTreeMap;
 use kube::core::DynamicObject;
 use serde_json::json;
 
-use crate::gang::{FieldError, Gang, GangName, Member, Owner, Plan, Role, SchedulerKind, link};
+use crate::gang::{
+    FieldError, Gang, GangName, Member, Owner, Plan, Role, SchedulerKind, Shape, link,
+};
 use crate::scheduler::object::{Scope, object};
 use crate::scheduler::{Abilities, Marks, Scheduler};
 
@@ -31,7 +33,7 @@ impl Scheduler for ByPodGroup {
         super::check(plan)
     }
 
-    fn link(&self, member: &Member) -> Marks {
+    fn link(&self, member: &Member, _pod: &dyn Fn() -> Shape) -> Marks {
         let name = name(member.identity(), member.stamp.bundle.is_some());
         Marks {
             labels: BTreeMap::from([(link::KOORDINATOR.key, name.into_string())]),

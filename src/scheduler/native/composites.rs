@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use kube::core::DynamicObject;
 use serde_json::{Value, json};
 
-use crate::gang::{Gang, GangName, Identity, Member, Owner, Plan, SchedulerKind};
+use crate::gang::{Gang, GangName, Identity, Member, Owner, Plan, SchedulerKind, Shape};
 use crate::scheduler::abilities::{Abilities, Bundles};
 use crate::scheduler::object::{Scope, object};
 use crate::scheduler::pod_group::{self, Group};
@@ -36,8 +36,8 @@ impl Scheduler for Native {
         &COMPOSITES
     }
 
-    fn link(&self, member: &Member) -> Marks {
-        v1_37::Native.link(member)
+    fn link(&self, member: &Member, pod: &dyn Fn() -> Shape) -> Marks {
+        v1_37::Native.link(member, pod)
     }
 
     fn link_site(&self, cluster: &Snapshot) -> LinkSite {

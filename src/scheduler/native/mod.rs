@@ -56,6 +56,7 @@ const ABILITIES: Abilities = Abilities {
     resume: Resume::SameGang,
     quorum_change: QuorumChange::Never,
     new_room: NewRoom::Noticed,
+    caution: None,
 };
 
 /// The name of the Workload that describes a whole plan; `number` counts them where one is full.

@@ -4,7 +4,7 @@
 use kube::core::DynamicObject;
 use serde_json::{Value, json};
 
-use crate::gang::{Gang, Member, Owner, Plan, SchedulerKind};
+use crate::gang::{Gang, Member, Owner, Plan, SchedulerKind, Shape};
 use crate::scheduler::abilities::{Abilities, LinkSite};
 use crate::scheduler::object::{Scope, object};
 use crate::scheduler::{Marks, NativeLink, Scheduler};
@@ -31,7 +31,7 @@ impl Scheduler for Native {
         &V1_35
     }
 
-    fn link(&self, member: &Member) -> Marks {
+    fn link(&self, member: &Member, _pod: &dyn Fn() -> Shape) -> Marks {
         let number = member.stamp.ordinal as usize / MAX_TEMPLATES;
         let identity = member.identity();
         Marks {

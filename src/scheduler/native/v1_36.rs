@@ -3,7 +3,7 @@
 use kube::core::DynamicObject;
 use serde_json::json;
 
-use crate::gang::{Gang, Member, Owner, Plan, SchedulerKind};
+use crate::gang::{Gang, Member, Owner, Plan, SchedulerKind, Shape};
 use crate::scheduler::abilities::Abilities;
 use crate::scheduler::{LinkSite, Marks, Scheduler, Snapshot};
 
@@ -25,7 +25,7 @@ impl Scheduler for Native {
         &V1_36
     }
 
-    fn link(&self, member: &Member) -> Marks {
+    fn link(&self, member: &Member, _pod: &dyn Fn() -> Shape) -> Marks {
         scheduling_group(member)
     }
 

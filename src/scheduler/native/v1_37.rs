@@ -4,7 +4,7 @@
 use kube::core::DynamicObject;
 use serde_json::{Value, json};
 
-use crate::gang::{Gang, GangName, Member, Owner, Plan, SchedulerKind};
+use crate::gang::{Gang, GangName, Member, Owner, Plan, SchedulerKind, Shape};
 use crate::scheduler::abilities::{Abilities, QuorumChange};
 use crate::scheduler::{LinkSite, Marks, NativeLink, Scheduler, Snapshot};
 
@@ -39,7 +39,7 @@ impl Scheduler for Native {
         &V1_37
     }
 
-    fn link(&self, member: &Member) -> Marks {
+    fn link(&self, member: &Member, _pod: &dyn Fn() -> Shape) -> Marks {
         scheduling_group(member)
     }
 

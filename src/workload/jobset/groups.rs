@@ -47,22 +47,7 @@ fn shape(pod: &PodSpec<'_>, at: &FieldPath, errors: &mut Vec<FieldError>) -> Sha
         ));
         Default::default()
     });
-    let non_empty = |text: &Option<crate::workload::view::Text<'_>>| match text.as_deref() {
-        None | Some("") => None,
-        Some(text) => Some(text.to_owned()),
-    };
-    let raw = |raw: Option<&serde_json::value::RawValue>| {
-        raw.and_then(|raw| serde_json::from_str(raw.get()).ok())
-    };
-    Shape {
-        requests,
-        node_selector: pod.node_selector.clone(),
-        tolerations: raw(pod.tolerations),
-        affinity: raw(pod.affinity),
-        priority_class: non_empty(&pod.priority_class_name),
-        scheduler_name: non_empty(&pod.scheduler_name),
-        gated: !pod.scheduling_gates.is_empty(),
-    }
+    pod.shape(requests)
 }
 
 impl Group<'_> {

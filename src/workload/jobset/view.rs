@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::gang::FieldPath;
 use crate::gang::link::{self, LinkKey, LinkPlace};
 use crate::gang::resources::{Container, PodResources, Requirements, ResourceList, containers};
+use crate::gang::{FieldPath, Shape};
 use crate::workload::view::{Given, Meta, Present, Scalar, Text, or_default};
 
 pub const API_VERSION: &str = "jobset.x-k8s.io/v1alpha2";
@@ -267,6 +267,24 @@ impl ReplicatedJob<'_> {
 }
 
 impl PodSpec<'_> {
+    /// What its pods have in common; `requests` are what [`Self::resources`] add up to.
+    pub fn shape(&self, requests: ResourceList) -> Shape {
+        let non_empty = |text: &Option<Text<'_>>| match text.as_deref() {
+            None | Some("") => None,
+            Some(text) => Some(text.to_owned()),
+        };
+        let raw = |raw: Option<&RawValue>| raw.and_then(|r| serde_json::from_str(r.get()).ok());
+        Shape {
+            requests,
+            node_selector: self.node_selector.clone(),
+            tolerations: raw(self.tolerations),
+            affinity: raw(self.affinity),
+            priority_class: non_empty(&self.priority_class_name),
+            scheduler_name: non_empty(&self.scheduler_name),
+            gated: !self.scheduling_gates.is_empty(),
+        }
+    }
+
     /// The parts that count for the pod's requests.
     pub fn resources(&self) -> PodResources<'_> {
         PodResources {

@@ -1,0 +1,198 @@
+//! YuniKorn: no objects. One application per gang or bundle, with a task group for each role;
+//! every pod carries the application's id and the description of all its task groups.
+//!
+//! YuniKorn holds the room with placeholder pods, one per member. So each member's resources,
+//! node selector, tolerations and affinity are part of the gang: those of a pod's own role are
+//! taken from the pod as it arrives (Kueue changes node selectors after the Job was created),
+//! those of the others from the stamp.
+
+use std::collections::BTreeMap;
+
+use kube::core::DynamicObject;
+use serde_json::{Map, Value, json};
+
+use crate::gang::{FieldError, Gang, Member, Owner, Part, Plan, Role, SchedulerKind, Shape};
+use crate::gang::{RoleStamp, Stamp, link};
+
+use super::abilities::{Abilities, Bundles, LinkSite, NewRoom, Priorities, QuorumChange};
+use super::abilities::{Resume, Support};
+use super::{Marks, Scheduler, pod_group, scheduler_name};
+
+pub struct Yunikorn;
+
+static ABILITIES: Abilities = Abilities {
+    bundle: Bundles::WithinWorkload,
+    queue: Support::Yes,
+    non_strict: Support::No("a gang that does not fit keeps its placeholders; use Strict"),
+    priorities: Priorities::OnPodsOnly,
+    link_site: LinkSite::Pod,
+    resume: Resume::NewGang,
+    // Once the room was held, members come and go without a gang (1.8).
+    quorum_change: QuorumChange::NotNeeded,
+    new_room: NewRoom::Noticed,
+    caution: Some(
+        "yunikorn holds room for a gang piece by piece: two gangs in different queues can each \
+         hold a part of it and wait for ever; let gangs that compete share a queue",
+    ),
+};
+
+const TASK_GROUPS: &str = "yunikorn.apache.org/task-groups";
+const PARAMETERS: &str = "yunikorn.apache.org/schedulingPolicyParameters";
+const QUEUE: &str = "yunikorn.apache.org/queue";
+
+/// Hard: by default YuniKorn starts a part of the gang when the time is over. The time is a year,
+/// so that nothing but Muster's own timeout ever acts.
+const HARD: &str = "placeholderTimeoutInSeconds=31536000 gangSchedulingStyle=Hard";
+
+impl Scheduler for Yunikorn {
+    fn kind(&self) -> SchedulerKind {
+        SchedulerKind::Yunikorn
+    }
+
+    fn abilities(&self) -> &'static Abilities {
+        &ABILITIES
+    }
+
+    fn stamp(&self, plan: &Plan, role: &Role) -> Marks {
+        let queue = plan.policy.queue.as_ref();
+        Marks {
+            labels: queue
+                .map(|queue| (QUEUE, queue.value.clone()))
+                .into_iter()
+                .collect(),
+            scheduler_name: scheduler_name(self.kind(), role),
+            ..Marks::default()
+        }
+    }
+
+    fn fill(&self, plan: &Plan, part: &Part, role: &Role, stamp: &mut Stamp) {
+        let roles = plan.bundle_of(part).flat_map(|part| {
+            let roles = part.roles().iter();
+            roles.map(move |role| (role, members(part, role)))
+        });
+        stamp.roles = roles
+            .map(|(other, members)| RoleStamp {
+                name: other.name.clone(),
+                members,
+                shape: (other.name != role.name).then(|| Value::Object(shape(&other.shape))),
+            })
+            .collect();
+    }
+
+    fn check(&self, plan: &Plan) -> Vec<FieldError> {
+        let mut errors = pod_group::check_sizes(self.kind(), plan);
+        errors.extend(check_queue(plan));
+        for part in &plan.parts {
+            errors.extend(check_quorum(part));
+            let empty = part.roles().iter().filter(|role| asks_nothing(role));
+            errors.extend(empty.map(|role| {
+                FieldError::required(
+                    role.at.child("containers"),
+                    "yunikorn holds room for a gang by its pods' resource requests, and these \
+                     have none; give a container a request",
+                )
+            }));
+        }
+        errors
+    }
+
+    fn link(&self, member: &Member, pod: &dyn Fn() -> Shape) -> Marks {
+        let own = member.stamp.roles.iter().find(|role| role.shape.is_none());
+        let groups: Value = member
+            .stamp
+            .roles
+            .iter()
+            .map(|r| task_group(r, pod))
+            .collect();
+        let own = own.map(|role| role.name.clone()).unwrap_or_default();
+        Marks {
+            labels: BTreeMap::from([(
+                link::YUNIKORN_APP.key,
+                pod_group::of_member(member).into_string(),
+            )]),
+            annotations: BTreeMap::from([
+                (link::YUNIKORN_GROUP.key, own),
+                (TASK_GROUPS, groups.to_string()),
+                (PARAMETERS, HARD.to_owned()),
+            ]),
+            ..Marks::default()
+        }
+    }
+
+    fn objects(&self, _owner: &Owner, _plan: &Plan, _gangs: &[Gang<'_>]) -> Vec<DynamicObject> {
+        Vec::new()
+    }
+}
+
+/// The members of a role that room is held for: of all its gangs, which start together in a
+/// bundle and are one each otherwise.
+fn members(part: &Part, role: &Role) -> u64 {
+    let gangs = match part.bundle() {
+        Some(_) => u64::from(part.replicas()),
+        None => 1,
+    };
+    // A quorum below all is one role's and one gang's; else it was refused.
+    role.pods.min(part.quorum().into()).saturating_mul(gangs)
+}
+
+/// What all pods of a role have in common, in the words of a task group.
+fn shape(shape: &Shape) -> Map<String, Value> {
+    let mut group = Map::new();
+    group.insert("minResource".into(), json!(shape.requests));
+    if !shape.node_selector.is_empty() {
+        group.insert("nodeSelector".into(), json!(shape.node_selector));
+    }
+    for (field, value) in [
+        ("tolerations", &shape.tolerations),
+        ("affinity", &shape.affinity),
+    ] {
+        if let Some(value) = value.as_ref().filter(|value| !value.is_null()) {
+            group.insert(field.into(), value.clone());
+        }
+    }
+    group
+}
+
+fn task_group(role: &RoleStamp, pod: &dyn Fn() -> Shape) -> Value {
+    let mut group = match &role.shape {
+        Some(Value::Object(stamped)) => stamped.clone(),
+        _ => shape(&pod()),
+    };
+    group.insert("name".into(), json!(role.name));
+    group.insert("minMember".into(), json!(role.members));
+    Value::Object(group)
+}
+
+fn asks_nothing(role: &Role) -> bool {
+    role.shape
+        .requests
+        .iter()
+        .all(|(_, amount)| amount.is_zero())
+}
+
+/// Placeholders carry the queue as a label too.
+fn check_queue(plan: &Plan) -> Option<FieldError> {
+    let queue = plan.policy.queue.as_ref()?;
+    let alphanumeric = |c: char| c.is_ascii_alphanumeric();
+    let fits = queue.value.len() <= 63
+        && queue.value.starts_with(alphanumeric)
+        && queue.value.ends_with(alphanumeric)
+        && queue
+            .value
+            .chars()
+            .all(|c| alphanumeric(c) || "-_.".contains(c));
+    let detail = "a yunikorn queue is written as the value of a label: at most 63 letters, \
+                  digits, '-', '_' and '.', starting and ending with a letter or digit";
+    (!fits).then(|| FieldError::invalid(queue.at.clone(), queue.value.as_str(), detail))
+}
+
+/// A task group counts members of one role, and a bundle has one for all gangs of a part.
+fn check_quorum(part: &Part) -> Option<FieldError> {
+    let all = part.quorum() == part.size();
+    let gangs = part.bundle().map_or(1, |_| part.replicas());
+    (!all && (part.roles().len() > 1 || gangs > 1)).then(|| {
+        let detail = "yunikorn counts the members of each pod template by itself, so a quorum \
+                      below all must be of one template and one gang; remove muster.dev/min-count";
+        FieldError::forbidden(part.at().clone(), detail)
+    })
+}
