@@ -56,6 +56,8 @@ pub struct Actions {
     pub gangs: Vec<Standing>,
     /// Objects of gangs that wait, on a scheduler that does not notice new room by itself.
     pub sleepers: Vec<DynamicObject>,
+    /// Gangs are asked for, and the JobSet is suspended.
+    pub suspended: bool,
     /// Why nothing is made, although a gang is asked for.
     pub refused: Option<String>,
     /// How long a gang may wait, and what happens then.
@@ -75,7 +77,9 @@ pub fn decide(seen: &Seen<'_>, cluster: &Snapshot) -> Actions {
     let action = policy.timeout_action.as_ref().map(|action| action.value);
     let limit = policy.timeout.as_ref().map(|timeout| timeout.value);
     actions.timeout = limit.map(|limit| (limit, action.unwrap_or_default()));
-    let wanted = if jobset.finished() || jobset.suspended() {
+    let ended = jobset.finished();
+    actions.suspended = jobset.suspended() && !ended && !judged.plan.parts.is_empty();
+    let wanted = if ended || jobset.suspended() {
         Vec::new()
     } else {
         wanted(seen, &judged, &mut actions)

@@ -14,6 +14,7 @@ use kube::runtime::{Controller, WatchStreamExt as _, watcher};
 use kube::{Client, Resource, ResourceExt as _};
 use serde::de::DeserializeOwned;
 
+use super::condition::Conditions;
 use super::decide::{self, Seen};
 use super::discovery::Found;
 use super::nudge::Sleepers;
@@ -42,6 +43,7 @@ struct Context {
     objects: Vec<Store<DynamicObject>>,
     memory: Arc<Memory>,
     sleepers: Sleepers,
+    conditions: Conditions,
 }
 
 /// Watches JobSets, their members and what Muster made for them, until dropped.
@@ -91,6 +93,7 @@ pub async fn run(client: Client, cluster: Arc<ArcSwap<Snapshot>>, found: &Found)
     let context = Arc::new(Context {
         memory,
         sleepers: Sleepers::default(),
+        conditions: Conditions::default(),
         writer: Writer::new(client),
         cluster,
         pods: pod_reader,
@@ -192,9 +195,11 @@ async fn reconcile(jobset: Arc<DynamicObject>, context: Arc<Context>) -> Result<
     if news.timed_out == Some(TimeoutAction::Suspend) {
         context.writer.suspend(&jobset).await?;
     }
+    let step = context.conditions.step(&jobset, &actions, &done.foreign);
+    let held = context.writer.step(&jobset, step).await?;
     // Nothing tells when a foreign object goes: only Muster's own are watched.
     let blocked = (!done.foreign.is_empty()).then_some(BLOCKED);
-    let again = [behind, blocked, news.look_again];
+    let again = [behind, blocked, held, news.look_again];
     Ok(match again.into_iter().flatten().min() {
         Some(after) => Action::requeue(after),
         None => Action::await_change(),

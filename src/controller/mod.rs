@@ -6,6 +6,7 @@
 //! knows no HTTP.
 
 pub mod authority;
+pub mod condition;
 pub mod decide;
 pub mod discovery;
 mod jobsets;

@@ -15,7 +15,7 @@ use super::write::Done;
 use crate::gang::TimeoutAction;
 
 /// A gang that waits no longer than this is not worth an event.
-const PATIENCE: Duration = Duration::from_secs(5);
+pub const PATIENCE: Duration = Duration::from_secs(5);
 /// The same gang is not told of more often than this, however often its reason changes.
 const SILENCE: Duration = Duration::from_secs(60);
 

@@ -1,12 +1,16 @@
-//! What the reconciler writes: objects of gangs, and the JobSet's suspension.
+//! What the reconciler writes: objects of gangs, the JobSet's suspension and its condition.
+
+use std::time::Duration;
 
 use kube::api::{Api, DeleteParams, Patch, PatchParams, Preconditions};
 use kube::core::{ApiResource, DynamicObject, GroupVersionKind, ObjectMeta};
 use kube::{Client, ResourceExt as _};
 
+use super::condition::Step;
 use super::decide::Actions;
 use super::recent::Recent;
 use crate::scheduler::object::MANAGED_BY;
+use crate::workload::jobset::view::{API_VERSION, KIND};
 
 /// The field manager of everything that Muster writes.
 pub const MANAGER: &str = "muster";
@@ -143,6 +147,39 @@ impl Writer {
             .await
             .map_err(api_error("suspend the JobSet"))?;
         Ok(())
+    }
+
+    /// Applies a condition to the JobSet's status, or says when to look again.
+    pub async fn step(
+        &self,
+        jobset: &DynamicObject,
+        step: Step,
+    ) -> Result<Option<Duration>, Error> {
+        let condition = match step {
+            Step::Nothing => return Ok(None),
+            Step::Later(after) => return Ok(Some(after)),
+            Step::Write(condition) => condition,
+        };
+        let name = jobset.name_any();
+        let patch = serde_json::json!({
+            "apiVersion": API_VERSION,
+            "kind": KIND,
+            "metadata": {"name": name},
+            "status": {"conditions": [condition]},
+        });
+        let params = PatchParams::apply(MANAGER).force();
+        let api = self.api(jobset);
+        match api
+            .patch_status(&name, &params, &Patch::Apply(&patch))
+            .await
+        {
+            // Deleted meanwhile.
+            Err(kube::Error::Api(status)) if status.code == 404 => {}
+            other => {
+                other.map_err(api_error("write the gang's condition"))?;
+            }
+        }
+        Ok(None)
     }
 
     pub fn api(&self, object: &DynamicObject) -> Api<DynamicObject> {

@@ -97,6 +97,9 @@ pub async fn a_podgroup_of_the_gangs_name_is_left_alone(sandbox: Sandbox) -> Res
             .any(|m| m.manager.as_deref() == Some("muster"));
         ensure!(!muster, "Muster wrote to it: {managers:?}");
     }
+    // Still there after JobSet's controller has written the status of the Jobs.
+    let said = sandbox.condition("GangRefused").await?;
+    ensure!(said.contains("is not Muster's"), "{said}");
     let told = events(&sandbox).await?;
     let created = told.iter().any(|e| e.data["reason"] == "GangCreated");
     ensure!(!created, "a gang without its object is told as created");

@@ -25,8 +25,12 @@ pub async fn a_whole_jobset_binds_nothing_until_it_fits(sandbox: Sandbox) -> Res
         group.data["spec"]["workloadRef"]["workloadName"],
         workloads[0]
     );
+    sandbox.condition("GangWaiting").await?;
     sandbox.nodes(1, 1).await?;
     sandbox.all_bound(9).await?;
+    let wait = "wait --for=condition=muster.dev/GangScheduled jobset/train --timeout=20s";
+    let wait: Vec<&str> = wait.split(' ').collect();
+    ensure!(sandbox.kubectl(&wait, "").await?.status.success());
     let note = sandbox.told("GangScheduled").await?;
     ensure!(note.contains(&gangs[0]), "{note}");
     Ok(())

@@ -102,11 +102,14 @@ pub async fn a_suspended_gang_is_removed_and_comes_back_when_resumed(
         .patch_jobset(json!({"spec": {"suspend": true}}))
         .await?;
     sandbox.gangs(0).await?;
+    // JobSet writes a condition of its own beside it.
+    sandbox.condition("GangSuspended").await?;
     sandbox
         .patch_jobset(json!({"spec": {"suspend": false}}))
         .await?;
     sandbox.gangs(1).await?;
     sandbox.all_bound(4).await?;
+    sandbox.condition("GangScheduled").await?;
     Ok(())
 }
 

@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use kube::ResourceExt as _;
+use kube::api::ListParams;
 
-use super::samples::{events, gang, made, writes};
+use super::samples::{JOBSET, events, gang, made, writes};
 use crate::figures::Cost;
 use crate::health::wait_for;
 use crate::muster::Muster;
@@ -39,10 +40,12 @@ fn replicated(name: &str) -> String {
 
 type State = (BTreeMap<String, Option<String>>, u64);
 
-/// Every object and event of Muster's with its version, and the apiserver's count of writes.
+/// Every JobSet, and every object and event of Muster's, with its version, and the apiserver's count of writes.
 async fn state(sandbox: &Sandbox) -> Result<State> {
     let mut all = made(sandbox).await?;
     all.extend(events(sandbox).await?);
+    let jobsets = sandbox.api(JOBSET.0, JOBSET.1).await?;
+    all.extend(jobsets.list(&ListParams::default()).await?.items);
     let version = |o: kube::api::DynamicObject| (o.name_any(), o.resource_version());
     let versions = all.into_iter().map(version).collect();
     Ok((versions, writes(&sandbox.cluster).await?))

@@ -96,6 +96,20 @@ impl Sandbox {
         .await
     }
 
+    /// Waits until the JobSet's condition has that reason, and returns what it says.
+    pub async fn condition(&self, reason: &str) -> Result<String> {
+        let jobsets = self.api("jobset.x-k8s.io/v1alpha2", "JobSet").await?;
+        self.wait_for(&format!("the condition {reason}"), async || {
+            let status = jobsets.get("train").await?.data["status"].clone();
+            let mut conditions = status["conditions"].as_array().into_iter().flatten();
+            let found = conditions.find(|c| c["type"] == "muster.dev/GangScheduled");
+            let found = found.context("not yet")?;
+            ensure!(found["reason"] == reason, "it is {found}");
+            Ok(found["message"].as_str().unwrap_or_default().to_owned())
+        })
+        .await
+    }
+
     /// Waits for an event of Muster's on the JobSet, and returns what it says.
     pub async fn told(&self, reason: &str) -> Result<String> {
         let events = self.api("events.k8s.io/v1", "Event").await?;

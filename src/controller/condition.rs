@@ -1,0 +1,250 @@
+//! How the gangs stand, as a condition of their JobSet: for `kubectl wait` and for people.
+//!
+//! JobSet's controller writes the same status, but whole and with the version that it read, and
+//! keeps conditions of types that it does not know (v0.12). Ours is applied as a field of its own.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use k8s_openapi::jiff::Timestamp;
+use kube::core::DynamicObject;
+use serde_json::{Value, json};
+
+use super::decide::{Actions, State};
+use super::recent::TRUST;
+use super::status::PATIENCE;
+
+/// True once every gang of the JobSet has its quorum on nodes.
+pub const TYPE: &str = "muster.dev/GangScheduled";
+
+/// What the condition says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Condition {
+    reason: Reason,
+    message: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Reason {
+    Scheduled,
+    Waiting,
+    Suspended,
+    Refused,
+}
+
+impl Reason {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Scheduled => "GangScheduled",
+            Self::Waiting => "GangWaiting",
+            Self::Suspended => "GangSuspended",
+            Self::Refused => "GangRefused",
+        }
+    }
+
+    fn status(self) -> &'static str {
+        match self {
+            Self::Scheduled => "True",
+            Self::Waiting | Self::Suspended | Self::Refused => "False",
+        }
+    }
+}
+
+impl Condition {
+    /// What holds now; `None` where there is no gang, or no longer one. No numbers that change
+    /// while gangs start: each would be a write.
+    pub fn of(actions: &Actions, foreign: &[String]) -> Option<Self> {
+        let refused = actions.refused.iter().chain(foreign);
+        let refused: Vec<&str> = refused.map(String::as_str).collect();
+        let all = actions.gangs.len();
+        let (reason, message) = if !refused.is_empty() {
+            (Reason::Refused, refused.join("; "))
+        } else if actions.suspended {
+            (Reason::Suspended, "the JobSet is suspended".to_owned())
+        } else if all == 0 {
+            return None;
+        } else if actions.gangs.iter().all(|g| g.state == State::Scheduled) {
+            (
+                Reason::Scheduled,
+                format!("{all} of {all} gangs are placed"),
+            )
+        } else {
+            (
+                Reason::Waiting,
+                "a gang waits for its pods to be placed".to_owned(),
+            )
+        };
+        Some(Self { reason, message })
+    }
+
+    /// How long to hold it back: a gang that starts at once is not worth saying that it waited.
+    /// What was said before is corrected at once.
+    fn hold_back(&self, shown: Option<&Value>, actions: &Actions) -> Option<Duration> {
+        if self.reason != Reason::Waiting || shown.is_some() {
+            return None;
+        }
+        let waiting = actions.gangs.iter().filter(|g| g.state != State::Scheduled);
+        let age = waiting.map(|gang| gang.age.unwrap_or_default()).max();
+        PATIENCE
+            .checked_sub(age.unwrap_or_default())
+            .filter(|left| !left.is_zero())
+    }
+
+    fn is(&self, shown: &Value) -> bool {
+        shown["status"] == self.reason.status()
+            && shown["reason"] == self.reason.as_str()
+            && shown["message"] == self.message
+    }
+
+    fn to_json(&self, shown: Option<&Value>) -> Value {
+        let same = shown.filter(|shown| shown["status"] == self.reason.status());
+        let since = same.and_then(|shown| shown["lastTransitionTime"].as_str());
+        let now = || Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+        json!({
+            "type": TYPE,
+            "status": self.reason.status(),
+            "reason": self.reason.as_str(),
+            "message": self.message,
+            "lastTransitionTime": since.map_or_else(now, str::to_owned),
+        })
+    }
+}
+
+fn shown(jobset: &DynamicObject) -> Option<&Value> {
+    let conditions = jobset.data["status"]["conditions"].as_array()?;
+    conditions
+        .iter()
+        .find(|condition| condition["type"] == TYPE)
+}
+
+/// What is to be done about the condition.
+#[derive(Debug, PartialEq)]
+pub enum Step {
+    Nothing,
+    Later(Duration),
+    Write(Value),
+}
+
+/// The conditions of the last moments, by the JobSet's uid, until the cache shows them.
+#[derive(Debug, Default)]
+pub struct Conditions(Mutex<HashMap<String, (Instant, Condition)>>);
+
+impl Conditions {
+    pub fn step(&self, jobset: &DynamicObject, actions: &Actions, foreign: &[String]) -> Step {
+        let Some(condition) = Condition::of(actions, foreign) else {
+            return Step::Nothing;
+        };
+        let shown = shown(jobset);
+        if shown.is_some_and(|shown| condition.is(shown)) {
+            return Step::Nothing;
+        }
+        if let Some(left) = condition.hold_back(shown, actions) {
+            return Step::Later(left);
+        }
+        let mut written = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        written.retain(|_, (at, _)| at.elapsed() < TRUST);
+        let uid = jobset.metadata.uid.clone().unwrap_or_default();
+        if let Some((at, last)) = written.get(&uid)
+            && *last == condition
+        {
+            return Step::Later(TRUST.saturating_sub(at.elapsed()));
+        }
+        let value = condition.to_json(shown);
+        written.insert(uid, (Instant::now(), condition));
+        Step::Write(value)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::core::{ApiResource, GroupVersionKind};
+
+    use super::*;
+    use crate::controller::decide::Standing;
+
+    fn jobset(condition: Option<&Value>) -> DynamicObject {
+        let kind = GroupVersionKind::gvk("jobset.x-k8s.io", "v1alpha2", "JobSet");
+        let mut jobset = DynamicObject::new("train", &ApiResource::from_gvk(&kind));
+        jobset.metadata.uid = Some("4d1c".to_owned());
+        let completed = json!({"type": "Completed", "status": "False"});
+        let all: Vec<&Value> = [&completed].into_iter().chain(condition).collect();
+        jobset.data = json!({"status": {"conditions": all}});
+        jobset
+    }
+
+    fn gang(state: State, age: u64) -> Actions {
+        Actions {
+            gangs: vec![Standing {
+                name: "train-all-0".to_owned(),
+                state,
+                bound: 0,
+                quorum: 4,
+                size: 4,
+                age: Some(Duration::from_secs(age)),
+            }],
+            ..Actions::default()
+        }
+    }
+
+    fn written(step: Step) -> Value {
+        match step {
+            Step::Write(value) => value,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_gang_is_given_a_moment_before_it_is_said_to_wait() {
+        let step = |age| {
+            let waiting = gang(State::Waiting(None), age);
+            Conditions::default().step(&jobset(None), &waiting, &[])
+        };
+        assert_eq!(step(1), Step::Later(PATIENCE - Duration::from_secs(1)));
+        assert_eq!(written(step(5))["reason"], "GangWaiting");
+    }
+
+    #[test]
+    fn what_is_no_longer_true_is_corrected_at_once_and_keeps_no_old_time() {
+        let old = json!({"type": TYPE, "status": "True", "reason": "GangScheduled",
+            "message": "1 of 1 gangs are placed", "lastTransitionTime": "2026-01-01T00:00:00Z"});
+        let conditions = Conditions::default();
+        let placed = gang(State::Scheduled, 9);
+        assert_eq!(
+            conditions.step(&jobset(Some(&old)), &placed, &[]),
+            Step::Nothing
+        );
+        let waits = gang(State::Waiting(None), 0);
+        let new = written(conditions.step(&jobset(Some(&old)), &waits, &[]));
+        assert_eq!(new["status"], "False");
+        assert_ne!(new["lastTransitionTime"], old["lastTransitionTime"]);
+    }
+
+    #[test]
+    fn it_is_written_once_although_the_cache_is_behind() {
+        let conditions = Conditions::default();
+        let placed = gang(State::Scheduled, 9);
+        let first = written(conditions.step(&jobset(None), &placed, &[]));
+        assert!(matches!(
+            conditions.step(&jobset(None), &placed, &[]),
+            Step::Later(_)
+        ));
+        assert_eq!(
+            conditions.step(&jobset(Some(&first)), &placed, &[]),
+            Step::Nothing
+        );
+    }
+
+    #[test]
+    fn what_is_in_the_way_is_named_and_a_workload_without_a_gang_has_no_condition() {
+        let foreign = ["PodGroup a is not Muster's".to_owned()];
+        let placed = gang(State::Scheduled, 9);
+        let said = written(Conditions::default().step(&jobset(None), &placed, &foreign));
+        assert_eq!(
+            (&said["reason"], &said["message"]),
+            (&json!("GangRefused"), &json!(foreign[0]))
+        );
+        let none = Conditions::default().step(&jobset(None), &Actions::default(), &[]);
+        assert_eq!(none, Step::Nothing);
+    }
+}
