@@ -160,6 +160,31 @@ fn on_kai_members_that_are_done_no_longer_count() {
 }
 
 #[test]
+fn a_replacement_that_waits_for_finished_members_is_told_where_the_quorum_is_fixed() {
+    let pods = |phases: &[Phase]| -> Vec<Pod> { phases.iter().map(|p| pod(0, 0, *p)).collect() };
+    let (bound, done, waits) = (Phase::Bound, Phase::Succeeded, Phase::Pending);
+    for (dialect, phases, told) in [
+        (Dialect::V1_36, [bound, bound, done, waits], true),
+        (Dialect::V1_35, [bound, bound, done, waits], true),
+        (Dialect::V1_37, [bound, bound, done, waits], false),
+        // Nobody waits; or the gang can still be whole.
+        (Dialect::V1_36, [bound, bound, bound, done], false),
+        (Dialect::V1_36, [bound, bound, bound, waits], false),
+    ] {
+        let cluster = native(dialect);
+        let actions = decide(&stored(&cluster), &pods(&phases), &[], &cluster);
+        let stranded = actions.gangs[0].stranded.as_deref();
+        assert_eq!(stranded.is_some(), told, "{dialect} {phases:?}");
+        if let Some(why) = stranded {
+            assert!(
+                why.contains("1 member(s) have finished, and the quorum of 4"),
+                "{why}"
+            );
+        }
+    }
+}
+
+#[test]
 fn a_gang_is_scheduled_when_its_quorum_is_on_nodes_and_says_why_it_waits() {
     let cluster = native(Dialect::V1_37);
     let jobset = stored(&cluster);

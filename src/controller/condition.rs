@@ -181,6 +181,7 @@ mod tests {
                 bound: 0,
                 quorum: 4,
                 size: 4,
+                stranded: None,
                 age: Some(Duration::from_secs(age)),
             }],
             ..Actions::default()

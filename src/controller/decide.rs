@@ -44,6 +44,8 @@ pub struct Standing {
     pub bound: usize,
     pub quorum: u32,
     pub size: u32,
+    /// Why a replacement waits for members that have finished, where the quorum cannot follow.
+    pub stranded: Option<String>,
     /// How long the gang's object has existed; where it has none, its oldest pod.
     pub age: Option<Duration>,
 }
@@ -122,11 +124,16 @@ fn wanted(seen: &Seen<'_>, judged: &Judged, actions: &mut Actions) -> Vec<Dynami
             .iter()
             .filter(|pod| pod.belongs_to(&gang.identity))
             .collect();
-        if backend.abilities().quorum_change == QuorumChange::Live {
-            let done = mine.iter().filter(|p| p.phase == Phase::Succeeded).count();
-            gang.shrink(done as u64);
+        let mut stranded = None;
+        match backend.abilities().quorum_change {
+            QuorumChange::Live => gang.shrink(count(&mine, Phase::Succeeded) as u64),
+            QuorumChange::Never(why) => stranded = strand(gang, &mine, why),
+            QuorumChange::NotNeeded => {}
         }
-        actions.gangs.push(standing(gang, &mine, seen.made));
+        actions.gangs.push(Standing {
+            stranded,
+            ..standing(gang, &mine, seen.made)
+        });
     }
     let objects = backend.objects(&owner, &judged.plan, &gangs);
     if backend.abilities().new_room == NewRoom::WhenNudged {
@@ -147,6 +154,24 @@ fn sleepers(gangs: &[Standing], objects: &[DynamicObject]) -> Vec<DynamicObject>
         name.is_some_and(|name| waiting.contains(&name))
     };
     objects.iter().filter(named).cloned().collect()
+}
+
+fn count(pods: &[&Pod], phase: Phase) -> usize {
+    pods.iter().filter(|pod| pod.phase == phase).count()
+}
+
+/// A pending member whose gang can never have its quorum again, because others have finished.
+fn strand(gang: &Gang<'_>, pods: &[&Pod], why: &str) -> Option<String> {
+    let (done, waiting) = (count(pods, Phase::Succeeded), count(pods, Phase::Pending));
+    let live = count(pods, Phase::Bound) + waiting;
+    let quorum = gang.quorum();
+    let stranded = done > 0 && waiting > 0 && live < quorum as usize;
+    stranded.then(|| {
+        format!(
+            "{waiting} pod(s) wait for ever: {done} member(s) have finished, and the quorum of \
+             {quorum} cannot follow: {why}"
+        )
+    })
 }
 
 fn owner(seen: &Seen<'_>) -> Owner {
@@ -188,8 +213,8 @@ fn is_stamped(jobset: &JobSet<'_>) -> bool {
 
 fn standing(gang: &Gang<'_>, pods: &[&Pod], made: &[DynamicObject]) -> Standing {
     let name = gang.name().into_string();
-    let bound = pods.iter().filter(|p| p.phase == Phase::Bound).count();
-    let done = pods.iter().filter(|p| p.phase == Phase::Succeeded).count();
+    let bound = count(pods, Phase::Bound);
+    let done = count(pods, Phase::Succeeded);
     let object = made
         .iter()
         .find(|o| o.metadata.name.as_deref() == Some(&name));
@@ -208,6 +233,7 @@ fn standing(gang: &Gang<'_>, pods: &[&Pod], made: &[DynamicObject]) -> Standing 
         bound,
         quorum: gang.quorum(),
         size: gang.part.size(),
+        stranded: None,
         age: object.and_then(age).or_else(|| pods_age(pods)),
     }
 }

@@ -43,6 +43,7 @@ struct Known {
     waiting_since: Instant,
     told: Option<(Instant, String)>,
     timed_out: bool,
+    stranded: bool,
 }
 
 /// What was told, and whom to tell.
@@ -79,6 +80,7 @@ impl Memory {
                 waiting_since: Instant::now(),
                 told: None,
                 // What was due before Muster looked was told by whoever looked then.
+                stranded: gang.stranded.is_some(),
                 timed_out: gang.overdue(actions).is_some_and(|by| by > PATIENCE),
             });
             entry.update(gang, actions, &mut news);
@@ -185,6 +187,12 @@ impl Standing {
 impl Known {
     fn update(&mut self, gang: &Standing, actions: &Actions, news: &mut News) {
         let now = Instant::now();
+        if let Some(why) = &gang.stranded
+            && !std::mem::replace(&mut self.stranded, true)
+        {
+            let note = format!("{}: {why}", gang.name);
+            news.events.push(warning("GangStuck", note));
+        }
         let reason = match &gang.state {
             State::Scheduled => {
                 if !self.settled {

@@ -58,8 +58,9 @@ pub enum Resume {
 pub enum QuorumChange {
     /// The object takes a new quorum while the gang lives.
     Live,
-    /// The quorum is fixed: after members have finished, the replacement of another one waits.
-    Never,
+    /// The quorum is fixed, and why: after members have finished, the replacement of another one
+    /// waits.
+    Never(&'static str),
     /// The scheduler counts finished members itself.
     NotNeeded,
 }

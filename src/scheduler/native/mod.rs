@@ -54,7 +54,7 @@ const ABILITIES: Abilities = Abilities {
     priorities: Priorities::MustBeEqual,
     link_site: LinkSite::JobTemplate,
     resume: Resume::SameGang,
-    quorum_change: QuorumChange::Never,
+    quorum_change: QuorumChange::Never("Kubernetes takes a new minCount only from 1.37 on"),
     new_room: NewRoom::Noticed,
     caution: None,
 };
