@@ -1,10 +1,13 @@
 //! However a JobSet ends, nothing of its gangs is left behind.
 
+use std::time::Duration;
+
 use anyhow::{Result, ensure};
 use kube::api::DeleteParams;
 use serde_json::json;
 
 use super::words::{WHOLE, group, jobset};
+use crate::health::wait_for;
 use crate::sandbox::Sandbox;
 
 /// A gang of two that runs; then its pods end that way.
@@ -89,11 +92,16 @@ pub async fn a_deleted_jobset_or_namespace_takes_its_gang_along(sandbox: Sandbox
     gone.all_bound(4).await?;
     let namespaces = gone.api("v1", "Namespace").await?;
     namespaces.delete(&name, &DeleteParams::default()).await?;
-    gone.wait_for("the namespace to go", async || {
-        let left = namespaces.get_opt(&name).await?;
-        let status = left.map(|namespace| namespace.data["status"].clone());
-        ensure!(status.is_none(), "{status:?}");
-        Ok(())
-    })
+    // Its controller looks again only after half of the pods' grace period, each time.
+    wait_for(
+        "the namespace to go",
+        Duration::from_secs(120),
+        async || {
+            let left = namespaces.get_opt(&name).await?;
+            let status = left.map(|namespace| namespace.data["status"].clone());
+            ensure!(status.is_none(), "{status:?}");
+            Ok(())
+        },
+    )
     .await
 }

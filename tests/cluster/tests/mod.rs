@@ -25,6 +25,11 @@ use crate::runner::{Test, test, test_in};
 
 pub fn all() -> Vec<Test> {
     let mut tests = vec![
+        // The longest first, so that the others run beside them.
+        test(settled::two_hundred_settled_gangs_cost_no_write),
+        test(rivals::of_two_gangs_one_runs_and_the_other_holds_nothing),
+        test(outage::what_has_a_gang_waits_for_muster_and_the_rest_does_not),
+        test(replicas::either_replica_serves_and_one_leads),
         test(harness::jobset_is_defaulted_by_its_own_webhook),
         test(harness::leaderworkerset_gets_its_pods),
         test(harness::jobset_runs_to_completion),
@@ -54,11 +59,7 @@ pub fn all() -> Vec<Test> {
         test(endings::a_deleted_jobset_or_namespace_takes_its_gang_along),
         test(choice::the_namespaces_label_chooses_the_scheduler),
         test(choice::native_gangs_that_are_not_served_are_refused_with_what_is_missing),
-        test(rivals::of_two_gangs_one_runs_and_the_other_holds_nothing),
         test(foreign::a_podgroup_of_the_gangs_name_is_left_alone),
-        test(outage::what_has_a_gang_waits_for_muster_and_the_rest_does_not),
-        test(settled::two_hundred_settled_gangs_cost_no_write),
-        test(replicas::either_replica_serves_and_one_leads),
         test(crd::the_fields_are_added_once_and_taken_away_exactly),
         test(crd::the_fields_come_back_after_the_crd_was_replaced),
         test(install::everything_in_the_manifests_is_accepted),
