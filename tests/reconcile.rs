@@ -197,6 +197,21 @@ fn a_gang_is_scheduled_when_its_quorum_is_on_nodes_and_says_why_it_waits() {
 }
 
 #[test]
+fn a_native_bundle_gets_its_composite_and_then_no_write() {
+    let cluster = native(Dialect::V1_37Composites);
+    let text = std::fs::read_to_string(common::fixtures("rules/bundle-on-native.yaml"));
+    let jobset = &common::documents(&text.unwrap())[0];
+    let jobset = admit::create(Kind::JobSet, jobset, &cluster)
+        .unwrap()
+        .object;
+    let first = decide(&jobset, &[], &[], &cluster);
+    let expected = ["Workload", "CompositePodGroup", "PodGroup", "PodGroup"];
+    assert_eq!(kinds(&first.apply), expected);
+    let second = decide(&jobset, &[], &first.apply, &cluster);
+    assert!(second.apply.is_empty() && second.delete.is_empty());
+}
+
+#[test]
 fn a_gang_without_an_object_is_as_old_as_its_oldest_pod() {
     let cluster = Snapshot {
         koordinator: KoordinatorWay::Annotations,

@@ -19,6 +19,8 @@ pub enum Support {
 pub enum Bundles {
     /// The gangs of one workload object.
     WithinWorkload,
+    /// The same, if something holds that Muster cannot see.
+    WithinWorkloadIf(&'static str),
     No(&'static str),
 }
 
@@ -121,17 +123,20 @@ pub fn refusals(
         };
         match abilities.bundle {
             Bundles::No(why) => errors.push(refuse(at, "bundles", why)),
-            Bundles::WithinWorkload if gangs(&parts) < 2 => errors.push(FieldError::forbidden(
+            _ if gangs(&parts) < 2 => errors.push(FieldError::forbidden(
                 at,
                 format!(
                     "the bundle {name:?} has only this one gang, and {kind} cannot bundle the \
                      gangs of several workloads; remove it, or give it another gang of this object"
                 ),
             )),
-            Bundles::WithinWorkload => warnings.push(format!(
+            Bundles::WithinWorkload | Bundles::WithinWorkloadIf(_) => warnings.push(format!(
                 "the bundle {name:?} joins the gangs of this object only: {kind} cannot bundle \
                  the gangs of several workloads"
             )),
+        }
+        if let Bundles::WithinWorkloadIf(condition) = abilities.bundle {
+            warnings.push(format!("the bundle {name:?} holds only if {condition}"));
         }
         let class = parts[0].priority_class();
         if parts.iter().any(|part| part.priority_class() != class) {

@@ -9,7 +9,8 @@ use std::collections::BTreeSet;
 use kube::core::DynamicObject;
 use serde_json::{Value, json};
 
-use crate::gang::{Gang, GangName, Identity, Member, Owner, Plan, SchedulerKind, Shape};
+use crate::gang::{FieldError, Gang, GangName, Identity, Member, Owner, Part, Plan};
+use crate::gang::{SchedulerKind, Shape};
 use crate::scheduler::abilities::{Abilities, Bundles};
 use crate::scheduler::object::{Scope, object};
 use crate::scheduler::pod_group::{self, Group};
@@ -21,7 +22,9 @@ use super::{MAX_TEMPLATES, controller_ref, gang_policy, plan_identity, workload_
 pub struct Native;
 
 static COMPOSITES: Abilities = Abilities {
-    bundle: Bundles::WithinWorkload,
+    bundle: Bundles::WithinWorkloadIf(
+        "kube-scheduler runs with the feature gate CompositePodGroup too, which Muster cannot see",
+    ),
     ..V1_37
 };
 
@@ -34,6 +37,22 @@ impl Scheduler for Native {
 
     fn abilities(&self) -> &'static Abilities {
         &COMPOSITES
+    }
+
+    fn check(&self, plan: &Plan) -> Vec<FieldError> {
+        let differs = |part: &&Part| {
+            let mut others = plan.bundle_of(part);
+            others.any(|other| other.priority_class() != part.priority_class())
+        };
+        let bundles = plan.parts.iter().filter(differs);
+        bundles
+            .filter_map(|part| part.bundle())
+            .map(|bundle| {
+                let detail = "all pods of a native bundle must have one priority class: the \
+                              bundle is scheduled as one";
+                FieldError::invalid(bundle.at.clone(), bundle.value.as_str(), detail)
+            })
+            .collect()
     }
 
     fn link(&self, member: &Member, pod: &dyn Fn() -> Shape) -> Marks {
