@@ -51,6 +51,11 @@ Names end in a hash of the object's uid, which only a cluster knows; a fixed sta
 Exit status: 0 everything is rendered, 1 something is refused, 2 a file cannot be read.")]
     Render(Files),
 
+    /// Print what each scheduler can do, as a Markdown table
+    #[command(after_help = "Example:
+  muster schedulers")]
+    Schedulers,
+
     /// Add gangConfig and groupSchedulingConfig to the installed JobSet CRD, or take them away
     #[command(subcommand)]
     Crd(Crd),

@@ -9,7 +9,7 @@ use clap::Parser as _;
 use muster::args::{Certs, Cli, Command, Crd, Files};
 use muster::cli::check::Verdict;
 use muster::cli::crd::{Mode, Wish};
-use muster::cli::{check, crd, render, serve};
+use muster::cli::{check, crd, render, schedulers, serve};
 use muster::{certs, server};
 
 fn main() -> ExitCode {
@@ -33,6 +33,10 @@ fn run(command: Command) -> Result<ExitCode, Box<dyn std::error::Error>> {
     match command {
         Command::Check(files) => with_output(files, check::run),
         Command::Render(files) => with_output(files, render::run),
+        Command::Schedulers => {
+            write!(std::io::stdout(), "{}", schedulers::table())?;
+            Ok(ExitCode::SUCCESS)
+        }
         Command::Certs(args) => write_certs(&args),
         Command::Crd(args) => change_crd(args),
         Command::Serve(args) => {

@@ -53,6 +53,21 @@ fn the_readmes_check_prints_what_it_shows() {
 }
 
 #[test]
+fn the_readmes_table_of_schedulers_is_what_the_command_prints() {
+    let output = Command::new(env!("CARGO_BIN_EXE_muster"))
+        .arg("schedulers")
+        .output()
+        .unwrap();
+    let printed = String::from_utf8(output.stdout).unwrap();
+    assert!(printed.lines().count() > 6, "{printed}");
+    let shown = format!("`muster schedulers` prints:\n\n{printed}\n");
+    assert!(
+        readme().contains(&shown),
+        "the README should have:\n{shown}"
+    );
+}
+
+#[test]
 fn every_key_is_in_the_readme() {
     let readme = readme();
     for key in [

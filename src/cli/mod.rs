@@ -9,5 +9,6 @@ pub mod crd;
 pub mod files;
 pub mod render;
 mod report;
+pub mod schedulers;
 pub mod serve;
 pub mod yaml;

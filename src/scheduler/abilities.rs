@@ -75,6 +75,15 @@ pub enum NewRoom {
     WhenNudged,
 }
 
+/// Who keeps the time that a gang may wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Timeouts {
+    /// Muster alone.
+    Muster,
+    /// Muster, and the scheduler is told.
+    CarriedToo,
+}
+
 /// One scheduler's row of the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Abilities {
@@ -88,6 +97,11 @@ pub struct Abilities {
     pub new_room: NewRoom,
     /// What works but surprises, said at every admission.
     pub caution: Option<&'static str>,
+    pub timeout: Timeouts,
+    /// Whether its object says what a quorum needs at least.
+    pub min_resources: bool,
+    /// The releases whose sources and programs the backend was made by.
+    pub made_for: &'static str,
 }
 
 /// What of a plan this scheduler cannot do (errors), and what it does differently (warnings).

@@ -8,7 +8,7 @@ use serde_json::json;
 use crate::gang::{Gang, Member, Owner, Plan, SchedulerKind, Shape, link};
 
 use super::abilities::{Abilities, Bundles, LinkSite, NewRoom, Priorities, QuorumChange};
-use super::abilities::{Resume, Support};
+use super::abilities::{Resume, Support, Timeouts};
 use super::object::{Scope, object};
 use super::{Marks, Scheduler};
 
@@ -30,6 +30,9 @@ static ABILITIES: Abilities = Abilities {
     // Node events requeue no rejected member; the next look is five minutes later (0.34.7).
     new_room: NewRoom::WhenNudged,
     caution: None,
+    timeout: Timeouts::Muster,
+    min_resources: false,
+    made_for: "scheduler-plugins 0.34.7",
 };
 
 impl Scheduler for Coscheduling {

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::gang::{FieldError, Gang, Member, Owner, Plan, Role, SchedulerKind, Shape, link};
 
 use super::abilities::{Abilities, Bundles, LinkSite, NewRoom, Priorities, QuorumChange};
-use super::abilities::{Resume, Support};
+use super::abilities::{Resume, Support, Timeouts};
 use super::object::object;
 use super::pod_group::{self, Group};
 use super::{Marks, Scheduler, scheduler_name};
@@ -30,6 +30,9 @@ static ABILITIES: Abilities = Abilities {
     quorum_change: QuorumChange::Live,
     new_room: NewRoom::Noticed,
     caution: None,
+    timeout: Timeouts::Muster,
+    min_resources: false,
+    made_for: "KAI 0.12.0",
 };
 
 /// Keeps the podgrouper away from a pod (0.15; unknown and harmless before).

@@ -13,7 +13,7 @@
 //!    which objects must exist. `stamp()` needs writing only if something besides
 //!    `schedulerName` is known when the workload is created, `fill()` only if a link needs more
 //!    of the plan than the part's numbers.
-//! 2. The scheduler's line in [`backend`].
+//! 2. The scheduler's line in [`backend`], and in [`known`] for `muster schedulers`.
 //! 3. Its link's key in [`crate::gang::link`], if it is not there yet, so that a link which the
 //!    user wrote is respected.
 //! 4. The API that its objects need, among the candidates of `controller::discovery`.
@@ -41,7 +41,8 @@ pub use marks::{Marks, NativeLink};
 pub use resolve::{check_scheduler_names, fits, resolve};
 
 use crate::gang::{
-    FieldError, Gang, Member, Owner, Part, Plan, Role, Round, SchedulerKind, Shape, Stamp,
+    FieldError, Gang, KoordinatorWay, Member, Owner, Part, Plan, Role, Round, SchedulerKind, Shape,
+    Stamp,
 };
 
 /// One scheduler's way of making gangs.
@@ -117,6 +118,28 @@ fn lacks(release: Option<Release>) -> String {
         },
         Release::lacks,
     )
+}
+
+/// Every backend, by the name that people know it by.
+pub fn known() -> Vec<(String, &'static dyn Scheduler)> {
+    let native = |dialect: Dialect| (format!("native {dialect}"), native::backend(dialect));
+    let mut known: Vec<(String, &'static dyn Scheduler)> = Dialect::ALL.map(native).into();
+    let others: [(&str, &'static dyn Scheduler); 6] = [
+        ("volcano", &volcano::Volcano),
+        ("coscheduling", &coscheduling::Coscheduling),
+        (
+            "koordinator",
+            koordinator::backend(KoordinatorWay::PodGroup),
+        ),
+        (
+            "koordinator, annotations",
+            koordinator::backend(KoordinatorWay::Annotations),
+        ),
+        ("yunikorn", &yunikorn::Yunikorn),
+        ("kai", &kai::Kai),
+    ];
+    known.extend(others.map(|(name, backend)| (name.to_owned(), backend)));
+    known
 }
 
 /// The backend of a gang that was stamped, also when the configuration has changed since.

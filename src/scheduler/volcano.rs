@@ -9,7 +9,7 @@ use crate::gang::resources::ResourceList;
 use crate::gang::{FieldError, Gang, Member, Owner, Part, Plan, SchedulerKind, Shape, link};
 
 use super::abilities::{Abilities, Bundles, LinkSite, NewRoom, Priorities, QuorumChange};
-use super::abilities::{Resume, Support};
+use super::abilities::{Resume, Support, Timeouts};
 use super::object::object;
 use super::pod_group::{self, Group};
 use super::{Marks, Scheduler};
@@ -27,6 +27,9 @@ static ABILITIES: Abilities = Abilities {
     quorum_change: QuorumChange::NotNeeded,
     new_room: NewRoom::Noticed,
     caution: None,
+    timeout: Timeouts::Muster,
+    min_resources: true,
+    made_for: "Volcano 1.14.1",
 };
 
 impl Scheduler for Volcano {

@@ -15,7 +15,7 @@ use crate::gang::{FieldError, Gang, Member, Owner, Part, Plan, Role, SchedulerKi
 use crate::gang::{RoleStamp, Stamp, link};
 
 use super::abilities::{Abilities, Bundles, LinkSite, NewRoom, Priorities, QuorumChange};
-use super::abilities::{Resume, Support};
+use super::abilities::{Resume, Support, Timeouts};
 use super::{Marks, Scheduler, pod_group, scheduler_name};
 
 pub struct Yunikorn;
@@ -34,6 +34,9 @@ static ABILITIES: Abilities = Abilities {
         "yunikorn holds room for a gang piece by piece: two gangs in different queues can each \
          hold a part of it and wait for ever; let gangs that compete share a queue",
     ),
+    timeout: Timeouts::Muster,
+    min_resources: true,
+    made_for: "YuniKorn 1.8.0",
 };
 
 const TASK_GROUPS: &str = "yunikorn.apache.org/task-groups";

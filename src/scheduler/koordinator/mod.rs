@@ -17,7 +17,7 @@ use crate::gang::{FieldError, Gang, GangName, Identity, KoordinatorWay, Plan, Ro
 use crate::gang::{SchedulerKind, Strictness};
 
 use super::abilities::{Abilities, Bundles, LinkSite, NewRoom, Priorities, QuorumChange};
-use super::abilities::{Resume, Support};
+use super::abilities::{Resume, Support, Timeouts};
 use super::{Marks, Scheduler, pod_group as shared, scheduler_name};
 
 /// On the pod, or on the PodGroup.
@@ -48,6 +48,9 @@ static ABILITIES: Abilities = Abilities {
     quorum_change: QuorumChange::NotNeeded,
     new_room: NewRoom::Noticed,
     caution: None,
+    timeout: Timeouts::CarriedToo,
+    min_resources: false,
+    made_for: "Koordinator 1.8.0",
 };
 
 pub fn backend(way: KoordinatorWay) -> &'static dyn Scheduler {

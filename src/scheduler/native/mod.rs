@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use crate::gang::{Gang, GangName, Identity, Owner, Plan};
 
 use super::abilities::{Abilities, Bundles, LinkSite, NewRoom, Priorities, QuorumChange};
-use super::abilities::{Resume, Support};
+use super::abilities::{Resume, Support, Timeouts};
 use super::object::{Scope, object};
 use super::{Dialect, JobTemplates, Scheduler, Snapshot};
 
@@ -57,6 +57,9 @@ const ABILITIES: Abilities = Abilities {
     quorum_change: QuorumChange::Never("Kubernetes takes a new minCount only from 1.37 on"),
     new_room: NewRoom::Noticed,
     caution: None,
+    timeout: Timeouts::Muster,
+    min_resources: false,
+    made_for: "Kubernetes",
 };
 
 /// The name of the Workload that describes a whole plan; `number` counts them where one is full.

@@ -19,6 +19,7 @@ static V1_35: Abilities = Abilities {
     // JobSet's and LWS's controllers lose the field or refuse it in a template: only the pod
     // keeps it.
     link_site: LinkSite::Pod,
+    made_for: "Kubernetes 1.35.4",
     ..ABILITIES
 };
 

@@ -12,7 +12,10 @@ use super::{ABILITIES, LOST_LINK, gang_policy, link_site, pod_group, pod_groups}
 
 pub struct Native;
 
-static V1_36: Abilities = ABILITIES;
+static V1_36: Abilities = Abilities {
+    made_for: "Kubernetes 1.36.3",
+    ..ABILITIES
+};
 
 const API: &str = "scheduling.k8s.io/v1alpha2";
 

@@ -15,6 +15,7 @@ pub struct Native;
 pub static V1_37: Abilities = Abilities {
     // minCount is the one field of a PodGroup that may change.
     quorum_change: QuorumChange::Live,
+    made_for: "Kubernetes 1.37.1",
     ..ABILITIES
 };
 
