@@ -19,6 +19,10 @@ static V1_35: Abilities = Abilities {
     // JobSet's and LWS's controllers lose the field or refuse it in a template: only the pod
     // keeps it.
     link_site: LinkSite::Pod,
+    caution: Some(
+        "on Kubernetes 1.35 a gang that waits holds room without a sign of it, and can block \
+         another gang for minutes; 1.36 and later do not",
+    ),
     made_for: "Kubernetes 1.35.4",
     ..ABILITIES
 };
