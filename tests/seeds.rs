@@ -6,7 +6,7 @@ use common::{expect, files, no_orphans};
 use muster::cli::check::Output;
 use muster::cli::{admit, render};
 use muster::gang::{KoordinatorWay, SchedulerKind};
-use muster::scheduler::{Dialect, Snapshot};
+use muster::scheduler::{Dialect, Snapshot, SubGroups};
 
 /// Every backend that there is, by the name that its expectations carry.
 fn backends() -> Vec<(String, Snapshot)> {
@@ -93,6 +93,19 @@ fn quorums_bundles_priorities_and_nine_gangs_reach_the_schedulers_objects() {
             by_annotations(),
         ),
         ("bundle-on-yunikorn", "yunikorn", dialect(Dialect::V1_37)),
+        (
+            "bundle",
+            "volcano-1.13",
+            Snapshot {
+                sub_groups: SubGroups::Missing,
+                ..dialect(Dialect::V1_37)
+            },
+        ),
+        (
+            "bundle-of-two-priorities",
+            "native-1.37-composites",
+            dialect(Dialect::V1_37Composites),
+        ),
         ("nine-gangs", "native-1.35", dialect(Dialect::V1_35)),
         ("nine-gangs", "native-1.36", dialect(Dialect::V1_36)),
         ("nine-gangs", "native-1.37", dialect(Dialect::V1_37)),

@@ -13,7 +13,7 @@ const HEADER: [&str; 9] = [
     "timeout",
     "minimum resources",
     "when members finish",
-    "read and run",
+    "made for",
 ];
 
 /// A part is of one of three levels, and every backend takes any part.

@@ -8,7 +8,7 @@ use kube::Client;
 use kube::core::{ApiResource, GroupVersionKind};
 
 use crate::gang::SchedulerKind;
-use crate::scheduler::{Dialect, JobTemplates, Release, Snapshot};
+use crate::scheduler::{Dialect, JobTemplates, Release, Snapshot, SubGroups};
 
 /// How often the cluster is looked at again: CRDs come and go while Muster runs.
 pub const REFRESH: Duration = Duration::from_secs(30);
@@ -19,6 +19,8 @@ pub struct Found {
     pub native: Option<Dialect>,
     pub served: Vec<SchedulerKind>,
     pub job_templates: JobTemplates,
+    /// Whether bundles of Volcano can be made.
+    pub sub_groups: SubGroups,
     pub release: Option<Release>,
     /// Whether JobSets exist here at all.
     pub jobsets: bool,
@@ -92,6 +94,7 @@ pub async fn discover(client: &Client) -> Result<Found, kube::Error> {
         native: None,
         served: Vec::new(),
         job_templates: JobTemplates::KeepLinks,
+        sub_groups: SubGroups::Missing,
         jobsets: serves(client, "jobset.x-k8s.io/v1alpha2", "jobsets").await?,
         kinds: Vec::new(),
     };
@@ -105,6 +108,12 @@ pub async fn discover(client: &Client) -> Result<Found, kube::Error> {
         let kinds = candidate.kinds.iter();
         let kinds = kinds.map(|(_, kind)| (candidate.version.to_owned(), (*kind).to_owned()));
         found.kinds.extend(kinds);
+    }
+    if found.served.contains(&SchedulerKind::Volcano) {
+        let crd = "podgroups.scheduling.volcano.sh";
+        if schema_has(client, crd, "subGroupPolicy").await? {
+            found.sub_groups = SubGroups::Known;
+        }
     }
     if found.native == Some(Dialect::V1_37)
         && serves(client, COMPOSITES.0, "compositepodgroups").await?
@@ -138,16 +147,21 @@ async fn serves(client: &Client, version: &str, resource: &str) -> Result<bool, 
 
 /// Whether JobSet's types know the native link (v0.12 and later do): its CRD repeats them.
 async fn job_templates(client: &Client) -> Result<JobTemplates, kube::Error> {
-    let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/jobsets.jobset.x-k8s.io";
+    let known = schema_has(client, "jobsets.jobset.x-k8s.io", "schedulingGroup").await?;
+    Ok(match known {
+        true => JobTemplates::KeepLinks,
+        false => JobTemplates::LoseLinks,
+    })
+}
+
+/// Whether a field is anywhere in the schema of a CRD.
+async fn schema_has(client: &Client, crd: &str, field: &str) -> Result<bool, kube::Error> {
+    let path = format!("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{crd}");
     let request = http::Request::get(path)
         .body(Vec::new())
         .map_err(kube::Error::HttpError)?;
     let crd = client.request_text(request).await?;
-    Ok(if crd.contains("\"schedulingGroup\"") {
-        JobTemplates::KeepLinks
-    } else {
-        JobTemplates::LoseLinks
-    })
+    Ok(crd.contains(&format!("{field:?}")))
 }
 
 impl Found {
@@ -160,6 +174,7 @@ impl Found {
             served: self.served.clone(),
             namespaces: last.namespaces.clone(),
             job_templates: self.job_templates,
+            sub_groups: self.sub_groups,
             koordinator: last.koordinator,
             release: self.release,
         }

@@ -140,6 +140,13 @@ pub enum JobTemplates {
     LoseLinks,
 }
 
+/// Whether Volcano's PodGroups can hold a bundle (1.14 and later).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SubGroups {
+    Known,
+    Missing,
+}
+
 /// The cluster as a decision sees it.
 #[derive(Debug, Clone)]
 pub struct Snapshot {
@@ -152,6 +159,7 @@ pub struct Snapshot {
     /// Namespaces with the label `muster.dev/scheduler`, and its value.
     pub namespaces: HashMap<String, String>,
     pub job_templates: JobTemplates,
+    pub sub_groups: SubGroups,
     /// How Koordinator is told of new gangs.
     pub koordinator: KoordinatorWay,
     /// What the apiserver runs, where one was asked.
@@ -168,6 +176,7 @@ impl Snapshot {
             served: vec![default],
             namespaces: HashMap::new(),
             job_templates: JobTemplates::KeepLinks,
+            sub_groups: SubGroups::Known,
             koordinator: KoordinatorWay::default(),
             release: None,
         }

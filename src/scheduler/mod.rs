@@ -35,7 +35,7 @@ mod volcano;
 mod yunikorn;
 
 pub use abilities::{Abilities, LinkSite, Resume, refusals};
-pub use cluster::{Dialect, JobTemplates, Release, Snapshot};
+pub use cluster::{Dialect, JobTemplates, Release, Snapshot, SubGroups};
 pub use kube::core::DynamicObject;
 pub use marks::{Marks, NativeLink};
 pub use resolve::{check_scheduler_names, fits, resolve};
@@ -125,7 +125,7 @@ pub fn known() -> Vec<(String, &'static dyn Scheduler)> {
     let native = |dialect: Dialect| (format!("native {dialect}"), native::backend(dialect));
     let mut known: Vec<(String, &'static dyn Scheduler)> = Dialect::ALL.map(native).into();
     let others: [(&str, &'static dyn Scheduler); 6] = [
-        ("volcano", &volcano::Volcano),
+        ("volcano", volcano::backend(SubGroups::Known)),
         ("coscheduling", &coscheduling::Coscheduling),
         (
             "koordinator",
@@ -162,7 +162,7 @@ pub fn backend(
                 .ok_or(Unavailable::NoNativeApi(cluster.release))?;
             Ok(native::backend(dialect))
         }
-        SchedulerKind::Volcano => Ok(&volcano::Volcano),
+        SchedulerKind::Volcano => Ok(volcano::backend(cluster.sub_groups)),
         SchedulerKind::Coscheduling => Ok(&coscheduling::Coscheduling),
         SchedulerKind::Kai => Ok(&kai::Kai),
         SchedulerKind::Koordinator => Ok(koordinator::backend(cluster.koordinator)),

@@ -12,11 +12,11 @@ use super::abilities::{Abilities, Bundles, LinkSite, NewRoom, Priorities, Quorum
 use super::abilities::{Resume, Support, Timeouts};
 use super::object::object;
 use super::pod_group::{self, Group};
-use super::{Marks, Scheduler};
+use super::{Marks, Scheduler, SubGroups};
 
-pub struct Volcano;
+struct Volcano(SubGroups);
 
-static ABILITIES: Abilities = Abilities {
+const ABILITIES: Abilities = Abilities {
     bundle: Bundles::WithinWorkload,
     queue: Support::Yes,
     non_strict: Support::No("a gang that does not fit always gives its room back; use Strict"),
@@ -32,13 +32,33 @@ static ABILITIES: Abilities = Abilities {
     made_for: "Volcano 1.14.1",
 };
 
+pub fn backend(sub_groups: SubGroups) -> &'static dyn Scheduler {
+    match sub_groups {
+        SubGroups::Known => &Volcano(SubGroups::Known),
+        SubGroups::Missing => &Volcano(SubGroups::Missing),
+    }
+}
+
+static WITH_SUB_GROUPS: Abilities = ABILITIES;
+
+static WITHOUT_SUB_GROUPS: Abilities = Abilities {
+    bundle: Bundles::No(
+        "the installed PodGroups have no subGroupPolicy, which comes with Volcano 1.14; upgrade \
+         it, or remove the bundle",
+    ),
+    ..ABILITIES
+};
+
 impl Scheduler for Volcano {
     fn kind(&self) -> SchedulerKind {
         SchedulerKind::Volcano
     }
 
     fn abilities(&self) -> &'static Abilities {
-        &ABILITIES
+        match self.0 {
+            SubGroups::Known => &WITH_SUB_GROUPS,
+            SubGroups::Missing => &WITHOUT_SUB_GROUPS,
+        }
     }
 
     fn check(&self, plan: &Plan) -> Vec<FieldError> {

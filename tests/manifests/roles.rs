@@ -36,7 +36,7 @@ fn no_secret_but_its_own_can_be_read_or_changed() {
 }
 
 #[test]
-fn only_its_own_webhooks_and_the_jobset_crd_are_open_to_it() {
+fn only_its_own_webhooks_and_two_crds_are_open_to_it() {
     let named = [
         "mutatingwebhookconfigurations",
         "validatingwebhookconfigurations",
@@ -51,7 +51,7 @@ fn only_its_own_webhooks_and_the_jobset_crd_are_open_to_it() {
         }
     }
     let names = [
-        "jobsets.jobset.x-k8s.io",
+        "jobsets.jobset.x-k8s.io,podgroups.scheduling.volcano.sh",
         "muster-mutating",
         "muster-validating",
     ];
