@@ -13,7 +13,6 @@ use crate::gang::{FieldError, Gang, Member, Owner, Plan, Role, SchedulerKind, Sh
 
 use super::abilities::{Abilities, Bundles, LinkSite, NewRoom, Priorities, QuorumChange};
 use super::abilities::{Resume, Support, Timeouts};
-use super::object::object;
 use super::pod_group::{self, Group};
 use super::{Marks, Scheduler, scheduler_name};
 
@@ -78,14 +77,9 @@ impl Scheduler for Kai {
     }
 
     fn objects(&self, owner: &Owner, plan: &Plan, gangs: &[Gang<'_>]) -> Vec<DynamicObject> {
-        let kind = ("scheduling.run.ai/v2alpha2", "PodGroup");
-        pod_group::groups(gangs)
-            .into_iter()
-            .map(|group| {
-                let spec = spec(plan, &group);
-                object(kind, group.name.clone(), owner, group.scope(), spec)
-            })
-            .collect()
+        pod_group::objects("scheduling.run.ai/v2alpha2", owner, gangs, |group| {
+            spec(plan, group)
+        })
     }
 }
 

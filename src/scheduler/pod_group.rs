@@ -2,10 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use crate::gang::name::is_dns_subdomain;
-use crate::gang::{FieldError, Gang, GangName, Identity, Member, Plan, SchedulerKind};
+use kube::core::DynamicObject;
+use serde_json::Value;
 
-use super::object::Scope;
+use crate::gang::name::is_dns_subdomain;
+use crate::gang::{FieldError, Gang, GangName, Identity, Member, Owner, Plan, SchedulerKind};
+
+use super::object::{Scope, object};
 
 /// The PodGroup of a bundle, or of a gang that is in none.
 fn name(identity: &Identity, bundle: Option<&str>) -> GangName {
@@ -44,6 +47,20 @@ pub fn groups<'g, 'p>(gangs: &'g [Gang<'p>]) -> Vec<Group<'g, 'p>> {
         }
     }
     groups
+}
+
+/// One PodGroup for each group of gangs.
+pub fn objects(
+    api_version: &str,
+    owner: &Owner,
+    gangs: &[Gang<'_>],
+    spec: impl Fn(&Group<'_, '_>) -> Value,
+) -> Vec<DynamicObject> {
+    let kind = (api_version, "PodGroup");
+    groups(gangs)
+        .iter()
+        .map(|group| object(kind, group.name.clone(), owner, group.scope(), spec(group)))
+        .collect()
 }
 
 impl<'p> Group<'_, 'p> {

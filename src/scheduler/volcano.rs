@@ -10,7 +10,6 @@ use crate::gang::{FieldError, Gang, Member, Owner, Part, Plan, SchedulerKind, Sh
 
 use super::abilities::{Abilities, Bundles, LinkSite, NewRoom, Priorities, QuorumChange};
 use super::abilities::{Resume, Support, Timeouts};
-use super::object::object;
 use super::pod_group::{self, Group};
 use super::{Marks, Scheduler, SubGroups};
 
@@ -76,14 +75,9 @@ impl Scheduler for Volcano {
     }
 
     fn objects(&self, owner: &Owner, plan: &Plan, gangs: &[Gang<'_>]) -> Vec<DynamicObject> {
-        let kind = ("scheduling.volcano.sh/v1beta1", "PodGroup");
-        pod_group::groups(gangs)
-            .into_iter()
-            .map(|group| {
-                let spec = spec(plan, &group);
-                object(kind, group.name.clone(), owner, group.scope(), spec)
-            })
-            .collect()
+        pod_group::objects("scheduling.volcano.sh/v1beta1", owner, gangs, |group| {
+            spec(plan, group)
+        })
     }
 }
 
