@@ -46,17 +46,22 @@ pub async fn run(sandbox: Sandbox, column: Column, row: Row) -> Result<()> {
     sandbox.runs("0").await?;
     let seconds = start.elapsed().as_secs_f64();
 
-    // (c) The restart finds the late node closed, and the last Job's pods still dying: `Recreate`
-    // makes each Job anew by itself, so both attempts have pods.
-    sandbox.cordon(&late).await?;
+    // (c) The last Job's pods are long in dying, and `Recreate` makes each Job anew by itself, so
+    // both attempts have pods. There is room for the new ones: only the old could make a quorum
+    // of them. Then the late node is closed, and all new ones are one CPU short again.
     let mut dying = sandbox.members("0").await?;
     dying.retain(|pod| pod.labels().get(JOB).map(String::as_str) == Some(row.last_job()));
     ensure!(!dying.is_empty() && dying.len() < PODS);
     for pod in &dying {
         sandbox.hold(pod).await?;
     }
+    if row == Row::Replica {
+        // The other replica's gang is complete without them.
+        sandbox.cordon(&late).await?;
+    }
     sandbox.fail_one(&dying).await?;
     sandbox.stays_unbound("1", PODS - dying.len()).await?;
+    sandbox.cordon(&late).await?;
     for pod in &dying {
         sandbox.let_go(pod).await?;
     }
