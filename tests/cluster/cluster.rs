@@ -40,14 +40,11 @@ impl Cluster {
             Home::Main | Home::Kubernetes1_36 | Home::Kubernetes1_35 => &[],
         };
         let mut cluster = Cluster::around(plane, with, figures).await?;
-        let port = Port::reserve()?;
-        let muster = Muster::install(&cluster, port.number).await?;
-        let muster = match home {
-            Home::KoordinatorAnnotations => muster.with("koordinator", "annotations"),
-            _ => muster,
+        let flags: &[(&str, &str)] = match home {
+            Home::KoordinatorAnnotations => &[("koordinator", "annotations")],
+            _ => &[],
         };
-        let process = muster.start_at(&cluster.plane, "muster-0", port).await?;
-        cluster.processes.insert(0, process);
+        cluster.add_muster(flags).await?;
         let version = cluster.plane.client.apiserver_version().await?.git_version;
         let names: String = with.iter().map(|kind| format!(", {kind:?}")).collect();
         let seconds = start.elapsed().as_secs_f64();
@@ -63,6 +60,30 @@ impl Cluster {
         let plane = self.plane.another(self.plane.release, name).await?;
         let cluster = Cluster::around(plane, &[], Arc::clone(&self.figures)).await?;
         Ok(Arc::new(cluster))
+    }
+
+    /// One more cluster, with those schedulers, and with Muster configured by those flags.
+    pub async fn another_with(
+        &self,
+        name: &str,
+        with: &[Kind],
+        flags: &[(&str, &str)],
+    ) -> Result<Arc<Cluster>> {
+        let plane = self.plane.another(self.plane.release, name).await?;
+        let mut cluster = Cluster::around(plane, with, Arc::clone(&self.figures)).await?;
+        cluster.add_muster(flags).await?;
+        Ok(Arc::new(cluster))
+    }
+
+    async fn add_muster(&mut self, flags: &[(&str, &str)]) -> Result<()> {
+        let port = Port::reserve()?;
+        let mut muster = Muster::install(self, port.number).await?;
+        for (name, value) in flags {
+            muster = muster.with(name, value);
+        }
+        let process = muster.start_at(&self.plane, "muster-0", port).await?;
+        self.processes.insert(0, process);
+        Ok(())
     }
 
     async fn around(plane: ControlPlane, with: &[Kind], figures: Arc<Figures>) -> Result<Cluster> {

@@ -63,3 +63,21 @@ pub fn start(plane: &ControlPlane) -> Result<[Process; 2]> {
     let binder = plane.spawn("kai-binder", command, vec![metrics, health])?;
     Ok([scheduler, binder])
 }
+
+/// Makes a PodGroup for every pod that names KAI and none; a real installation has it. The matrix
+/// runs without, to see what Muster and the scheduler do by themselves.
+pub fn start_podgrouper(plane: &ControlPlane) -> Result<Process> {
+    let (metrics, health) = (Port::reserve()?, Port::reserve()?);
+    let mut command = plane.components().program("kai-podgrouper")?;
+    command
+        .env("KUBECONFIG", &plane.kubeconfig)
+        .arg(flag(
+            "metrics-bind-address",
+            format!("127.0.0.1:{}", metrics.number),
+        ))
+        .arg(flag(
+            "health-probe-bind-address",
+            format!("127.0.0.1:{}", health.number),
+        ));
+    plane.spawn("kai-podgrouper", command, vec![metrics, health])
+}

@@ -4,7 +4,7 @@
 //! (CRDs, queues) before anything watches, and are started after.
 
 mod coscheduling;
-mod kai;
+pub mod kai;
 mod koordinator;
 mod volcano;
 mod yunikorn;

@@ -89,6 +89,18 @@ pub fn all() -> Vec<Test> {
             Home::Schedulers,
             better::coscheduling::a_blocked_gang_starts_when_room_is_freed,
         ),
+        test_in(
+            Home::Schedulers,
+            better::kai::the_podgrouper_does_not_break_a_gang,
+        ),
+        test_in(
+            Home::Schedulers,
+            better::kai::a_replacement_is_placed_after_members_have_finished,
+        ),
+        test_in(
+            Home::Schedulers,
+            better::kai::jobsets_of_one_name_in_two_namespaces_are_two_gangs,
+        ),
     ]);
     tests.extend(matrix::all());
     tests

@@ -1,3 +1,4 @@
 //! What a user of Muster does not meet, although the scheduler alone would show it.
 
 pub mod coscheduling;
+pub mod kai;

@@ -1,0 +1,96 @@
+//! KAI's own podgrouper rewrites links, finished members do not count for KAI, and gangs of one
+//! name are one gang to it, whatever their namespaces.
+
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use kube::ResourceExt as _;
+use kube::api::{DynamicObject, ListParams};
+
+use super::super::samples::jobset;
+use crate::sandbox::Sandbox;
+use crate::schedulers::{Kind, kai};
+
+const GANG: &str = "muster.dev/gang-mode: Gang, muster.dev/scheduler: kai";
+/// KAI decides five times a second here, and the podgrouper tries again after milliseconds.
+const CHANCE: Duration = Duration::from_secs(4);
+
+/// A cluster of its own: the podgrouper would touch the pods of every other test on KAI.
+pub async fn the_podgrouper_does_not_break_a_gang(sandbox: Sandbox) -> Result<()> {
+    let cluster = sandbox
+        .cluster
+        .another_with("podgrouper", &[Kind::Kai], &[]);
+    let cluster = cluster.await?;
+    let podgrouper = kai::start_podgrouper(&cluster.plane)?;
+    let sandbox = Sandbox::new(cluster, "podgrouper").await?;
+    sandbox.nodes(1, 3).await?;
+    sandbox.apply(&jobset("train", GANG, 4, "1")).await?;
+    sandbox.none_bound(4).await?;
+    // Before the podgrouper has tried, nothing is proven.
+    sandbox
+        .wait_for("the podgrouper to say that it is refused", async || {
+            let events = sandbox.api("events.k8s.io/v1", "Event").await?;
+            let all = events.list(&ListParams::default()).await?.items;
+            let warned = |event: &&DynamicObject| event.data["reason"] == "PodGrouperWarning";
+            let note = all.iter().find(warned).map(|event| &event.data["note"]);
+            let note = note.and_then(|note| note.as_str()).unwrap_or_default();
+            ensure!(note.contains("muster-links"), "it says {note:?}");
+            Ok(())
+        })
+        .await?;
+    tokio::time::sleep(CHANCE).await;
+    sandbox.none_bound(4).await?;
+    sandbox.nodes(1, 1).await?;
+    sandbox.all_bound(4).await?;
+    ensure!(podgrouper.exited().is_none(), "the podgrouper has ended");
+    Ok(())
+}
+
+pub async fn a_replacement_is_placed_after_members_have_finished(sandbox: Sandbox) -> Result<()> {
+    sandbox.nodes(1, 3).await?;
+    sandbox.apply(&jobset("train", GANG, 3, "1")).await?;
+    sandbox.all_bound(3).await?;
+    let pods = sandbox.pods().await?;
+    let ends = async |pod: usize, how: &str| {
+        let how = format!("fake/outcome={how}");
+        sandbox.annotate(&pods[pod].name_any(), &how).await
+    };
+    ends(0, "succeed").await?;
+    sandbox
+        .wait_for("a minimum of 2", async || {
+            let minimum = groups(&sandbox).await?[0].data["spec"]["minMember"].clone();
+            ensure!(minimum == 2, "it is {minimum}");
+            Ok(())
+        })
+        .await?;
+    ends(1, "fail").await?;
+    // Those that have ended keep their nodes.
+    sandbox.all_bound(4).await?;
+    Ok(())
+}
+
+async fn groups(sandbox: &Sandbox) -> Result<Vec<DynamicObject>> {
+    let groups = sandbox.api("scheduling.run.ai/v2alpha2", "PodGroup");
+    Ok(groups.await?.list(&ListParams::default()).await?.items)
+}
+
+/// Two and two pods would be the quorum of either.
+pub async fn jobsets_of_one_name_in_two_namespaces_are_two_gangs(sandbox: Sandbox) -> Result<()> {
+    let name = format!("{}-twin", sandbox.namespace);
+    let twin = Sandbox::new(sandbox.cluster.clone(), &name).await?;
+    for one in [&sandbox, &twin] {
+        one.nodes(1, 2).await?;
+        one.apply(&jobset("train", GANG, 4, "1")).await?;
+    }
+    for one in [&sandbox, &twin] {
+        one.none_bound(4).await?;
+    }
+    tokio::time::sleep(CHANCE).await;
+    for one in [&sandbox, &twin] {
+        one.none_bound(4).await?;
+    }
+    sandbox.nodes(1, 2).await?;
+    sandbox.all_bound(4).await?;
+    twin.none_bound(4).await?;
+    twin.clear().await
+}
