@@ -176,6 +176,8 @@ mod tests {
     fn gang(state: State, age: u64) -> Actions {
         Actions {
             gangs: vec![Standing {
+                live: 0,
+                suspect: "",
                 name: "train-all-0".to_owned(),
                 state,
                 bound: 0,

@@ -44,6 +44,10 @@ pub struct Standing {
     pub bound: usize,
     pub quorum: u32,
     pub size: u32,
+    /// Members that exist and are not done.
+    pub live: usize,
+    /// What to look at when the scheduler places a part of it.
+    pub suspect: &'static str,
     /// Why a replacement waits for members that have finished, where the quorum cannot follow.
     pub stranded: Option<String>,
     /// How long the gang's object has existed; where it has none, its oldest pod.
@@ -132,6 +136,7 @@ fn wanted(seen: &Seen<'_>, judged: &Judged, actions: &mut Actions) -> Vec<Dynami
         }
         actions.gangs.push(Standing {
             stranded,
+            suspect: backend.suspect(),
             ..standing(gang, &mine, seen.made)
         });
     }
@@ -233,6 +238,8 @@ fn standing(gang: &Gang<'_>, pods: &[&Pod], made: &[DynamicObject]) -> Standing 
         bound,
         quorum: gang.quorum(),
         size: gang.part.size(),
+        live: pods.iter().filter(|pod| pod.phase.is_live()).count(),
+        suspect: "",
         stranded: None,
         age: object.and_then(age).or_else(|| pods_age(pods)),
     }

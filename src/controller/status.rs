@@ -44,6 +44,9 @@ struct Known {
     told: Option<(Instant, String)>,
     timed_out: bool,
     stranded: bool,
+    /// It was whole once, or it was told that it is not.
+    whole: bool,
+    partial_since: Option<Instant>,
 }
 
 /// What was told, and whom to tell.
@@ -79,6 +82,9 @@ impl Memory {
                 settled,
                 waiting_since: Instant::now(),
                 told: None,
+                // An old gang that is not whole has lost members: it was whole once.
+                whole: settled || gang.age.is_some_and(|age| age > SILENCE),
+                partial_since: None,
                 // What was due before Muster looked was told by whoever looked then.
                 stranded: gang.stranded.is_some(),
                 timed_out: gang.overdue(actions).is_some_and(|by| by > PATIENCE),
@@ -167,6 +173,14 @@ fn created(gangs: &[Standing]) -> Told {
     }
 }
 
+/// Several schedulers say nothing of a gang that lacks pods, an object or a partner.
+fn silence(gang: &Standing) -> String {
+    if gang.live < gang.quorum as usize {
+        return format!("only {} of its pods exist", gang.live);
+    }
+    "the scheduler has not said why".to_owned()
+}
+
 fn warning(reason: &'static str, note: String) -> Told {
     Told {
         kind: EventType::Warning,
@@ -195,6 +209,7 @@ impl Known {
         }
         let reason = match &gang.state {
             State::Scheduled => {
+                self.whole = true;
                 if !self.settled {
                     self.settled = true;
                     news.events.push(Told {
@@ -205,13 +220,15 @@ impl Known {
                 }
                 return;
             }
-            State::Waiting(reason) => reason.clone(),
+            State::Waiting(reason) => Some(reason.clone().unwrap_or_else(|| silence(gang))),
+            // Its Jobs may still wait for others.
             State::Empty => None,
         };
         if self.settled {
             self.settled = false;
             self.waiting_since = now;
         }
+        self.tell_partial(now, gang, news);
         self.tell_waiting(now, gang, reason, news);
         let Some((limit, action)) = actions.timeout else {
             return;
@@ -233,6 +250,27 @@ impl Known {
         }
     }
 
+    /// A gang of which some are placed and the others are not, for longer than placing takes.
+    fn tell_partial(&mut self, now: Instant, gang: &Standing, news: &mut News) {
+        if self.whole || gang.bound == 0 {
+            self.partial_since = None;
+            return;
+        }
+        let since = *self.partial_since.get_or_insert(now);
+        match PATIENCE.checked_sub(now.duration_since(since)) {
+            Some(left) if !left.is_zero() => news.again_in(left),
+            _ => {
+                self.whole = true;
+                let note = format!(
+                    "{}: {} pods are placed without the others, {} are needed: the scheduler does \
+                     not hold them together; {}",
+                    gang.name, gang.bound, gang.quorum, gang.suspect
+                );
+                news.events.push(warning("GangBroken", note));
+            }
+        }
+    }
+
     fn tell_waiting(
         &mut self,
         now: Instant,
@@ -245,8 +283,8 @@ impl Known {
             news.again_in(PATIENCE - waited);
             return;
         }
-        // The scheduler's numbers change with every attempt; that is no news.
         let Some(reason) = reason else { return };
+        // The scheduler's numbers change with every attempt; that is no news.
         let quiet = self
             .told
             .as_ref()

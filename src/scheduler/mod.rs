@@ -82,6 +82,11 @@ pub trait Scheduler: Sync {
         "the pod's link to its gang was removed, and it would start without the others"
     }
 
+    /// What may be wrong when it places a part of a gang.
+    fn suspect(&self) -> &'static str {
+        "look whether its gang plugin is on, and whether the pods reached it"
+    }
+
     /// The objects that must exist for the gangs of one start of a workload.
     fn objects(&self, owner: &Owner, plan: &Plan, gangs: &[Gang<'_>]) -> Vec<DynamicObject>;
 

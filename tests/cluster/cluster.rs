@@ -15,6 +15,7 @@ use crate::objects::Objects;
 use crate::operators::Operator;
 use crate::ports::Port;
 use crate::process::{Group, Process};
+use crate::release::Release;
 use crate::schedulers::{self, Kind};
 
 pub struct Cluster {
@@ -72,6 +73,14 @@ impl Cluster {
         let plane = self.plane.another(self.plane.release, name).await?;
         let mut cluster = Cluster::around(plane, with, Arc::clone(&self.figures)).await?;
         cluster.add_muster(flags).await?;
+        Ok(Arc::new(cluster))
+    }
+
+    /// One more cluster of another release, with Muster.
+    pub async fn another_release(&self, release: Release, name: &str) -> Result<Arc<Cluster>> {
+        let plane = self.plane.another(release, name).await?;
+        let mut cluster = Cluster::around(plane, &[], Arc::clone(&self.figures)).await?;
+        cluster.add_muster(&[]).await?;
         Ok(Arc::new(cluster))
     }
 

@@ -8,6 +8,8 @@ pub enum Release {
     V1_37,
     /// With the alpha API that bundles gangs; off in a cluster of a careful administrator.
     V1_37WithComposites,
+    /// With its scheduler's gate off: it binds gangs pod by pod, and says that they are scheduled.
+    V1_36HalfOn,
     /// As it comes: no release serves gangs by default.
     V1_37WithoutGangs,
 }
@@ -24,7 +26,7 @@ impl Release {
     pub fn program(self, component: &str) -> String {
         match self {
             Self::V1_35 => format!("{component}-1.35"),
-            Self::V1_36 => format!("{component}-1.36"),
+            Self::V1_36 | Self::V1_36HalfOn => format!("{component}-1.36"),
             _ => component.to_owned(),
         }
     }
@@ -33,7 +35,7 @@ impl Release {
     pub fn apiserver_gates(self) -> Option<&'static str> {
         Some(match self {
             Self::V1_37WithoutGangs => return None,
-            Self::V1_35 | Self::V1_36 | Self::V1_37 => "GenericWorkload=true",
+            Self::V1_35 | Self::V1_36 | Self::V1_36HalfOn | Self::V1_37 => "GenericWorkload=true",
             Self::V1_37WithComposites => {
                 "GenericWorkload=true,TopologyAwareWorkloadScheduling=true,CompositePodGroup=true"
             }
@@ -52,7 +54,7 @@ impl Release {
     pub fn controller_gates(self) -> Option<&'static str> {
         match self {
             Self::V1_35 | Self::V1_37WithoutGangs => None,
-            Self::V1_36 | Self::V1_37 | Self::V1_37WithComposites => Some("GenericWorkload=true"),
+            _ => Some("GenericWorkload=true"),
         }
     }
 
@@ -72,7 +74,7 @@ impl Release {
         Some(match self {
             Self::V1_37WithoutGangs => return None,
             Self::V1_35 => "scheduling.k8s.io/v1alpha1=true",
-            Self::V1_36 => "scheduling.k8s.io/v1alpha2=true",
+            Self::V1_36 | Self::V1_36HalfOn => "scheduling.k8s.io/v1alpha2=true",
             Self::V1_37 => "scheduling.k8s.io/v1beta1=true",
             Self::V1_37WithComposites => {
                 "scheduling.k8s.io/v1beta1=true,scheduling.k8s.io/v1alpha3=true"

@@ -67,6 +67,11 @@ impl Scheduler for Native {
         v1_37::Native.lost_link()
     }
 
+    fn suspect(&self) -> &'static str {
+        "kube-scheduler needs the feature gates GenericWorkload, TopologyAwareWorkloadScheduling \
+         and CompositePodGroup"
+    }
+
     fn objects(&self, owner: &Owner, plan: &Plan, gangs: &[Gang<'_>]) -> Vec<DynamicObject> {
         let groups = pod_group::groups(gangs);
         let bundled = groups.iter().any(Group::is_bundle);

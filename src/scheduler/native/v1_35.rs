@@ -57,6 +57,10 @@ impl Scheduler for Native {
         LOST_LINK
     }
 
+    fn suspect(&self) -> &'static str {
+        "kube-scheduler needs the feature gates GenericWorkload and GangScheduling"
+    }
+
     fn objects(&self, owner: &Owner, plan: &Plan, gangs: &[Gang<'_>]) -> Vec<DynamicObject> {
         let Some(identity) = plan_identity(gangs) else {
             return Vec::new();

@@ -40,6 +40,10 @@ impl Scheduler for Native {
         LOST_LINK
     }
 
+    fn suspect(&self) -> &'static str {
+        "kube-scheduler needs the feature gates GenericWorkload and GangScheduling"
+    }
+
     fn objects(&self, owner: &Owner, plan: &Plan, gangs: &[Gang<'_>]) -> Vec<DynamicObject> {
         pod_groups(API, owner, plan, gangs, |gang, workload| {
             // The priority class is kept only with the gate WorkloadAwarePreemption.

@@ -52,6 +52,10 @@ impl Scheduler for Native {
         LOST_LINK
     }
 
+    fn suspect(&self) -> &'static str {
+        "kube-scheduler needs the feature gate GenericWorkload"
+    }
+
     fn objects(&self, owner: &Owner, plan: &Plan, gangs: &[Gang<'_>]) -> Vec<DynamicObject> {
         pod_groups(API, owner, plan, gangs, |gang, workload| {
             pod_group(owner, gang, workload)

@@ -102,6 +102,10 @@ pub fn all() -> Vec<Test> {
             better::kai::jobsets_of_one_name_in_two_namespaces_are_two_gangs,
         ),
     ]);
+    tests.push(test_in(
+        Home::Kubernetes1_36,
+        better::native::a_gang_that_the_scheduler_does_not_hold_together_is_told,
+    ));
     tests.extend(matrix::all());
     tests
 }

@@ -2,3 +2,4 @@
 
 pub mod coscheduling;
 pub mod kai;
+pub mod native;

@@ -1,0 +1,26 @@
+//! Half of the gates: kube-scheduler binds a part of a gang and says that it is scheduled.
+
+use anyhow::{Result, ensure};
+
+use super::super::samples::gang;
+use crate::release::Release;
+use crate::sandbox::Sandbox;
+
+pub async fn a_gang_that_the_scheduler_does_not_hold_together_is_told(
+    sandbox: Sandbox,
+) -> Result<()> {
+    let cluster = sandbox
+        .cluster
+        .another_release(Release::V1_36HalfOn, "half-on");
+    let sandbox = Sandbox::new(cluster.await?, "half-on").await?;
+    sandbox.nodes(1, 3).await?;
+    sandbox.apply(&gang("train", 4, "1")).await?;
+    let note = sandbox.told("GangBroken").await?;
+    let missing = "kube-scheduler needs the feature gates GenericWorkload and GangScheduling";
+    ensure!(
+        note.contains("3 pods are placed without the others"),
+        "{note}"
+    );
+    ensure!(note.contains(missing), "{note}");
+    Ok(())
+}
