@@ -11,7 +11,7 @@ use super::observe::{self, APPLIED, Phase, Pod};
 use crate::admission::jobsets::{self, Judged};
 use crate::gang::{Attempt, Gang, Level, Owner, TimeoutAction};
 use crate::scheduler::abilities::{NewRoom, QuorumChange};
-use crate::scheduler::{Scheduler, Snapshot};
+use crate::scheduler::{Queue, Scheduler, Snapshot};
 use crate::workload::jobset::update;
 use crate::workload::jobset::view::{API_VERSION, JobSet, KIND};
 use crate::workload::keys;
@@ -54,6 +54,12 @@ pub struct Standing {
     pub age: Option<Duration>,
 }
 
+impl Standing {
+    fn waits(&self) -> bool {
+        matches!(self.state, State::Waiting(_))
+    }
+}
+
 /// What to do.
 #[derive(Debug, Default)]
 pub struct Actions {
@@ -62,12 +68,25 @@ pub struct Actions {
     pub gangs: Vec<Standing>,
     /// Objects of gangs that wait, on a scheduler that does not notice new room by itself.
     pub sleepers: Vec<DynamicObject>,
+    /// The queue of gangs that wait.
+    pub queue: Option<Queue>,
     /// Gangs are asked for, and the JobSet is suspended.
     pub suspended: bool,
     /// Why nothing is made, although a gang is asked for.
     pub refused: Option<String>,
     /// How long a gang may wait, and what happens then.
     pub timeout: Option<(Duration, TimeoutAction)>,
+}
+
+impl Actions {
+    /// A better reason than the scheduler's own for every gang that waits.
+    pub fn blame(&mut self, why: &str) {
+        for gang in &mut self.gangs {
+            if let State::Waiting(reason) = &mut gang.state {
+                *reason = Some(why.to_owned());
+            }
+        }
+    }
 }
 
 /// Decides what a JobSet needs.
@@ -141,6 +160,9 @@ fn wanted(seen: &Seen<'_>, judged: &Judged, actions: &mut Actions) -> Vec<Dynami
         });
     }
     let objects = backend.objects(&owner, &judged.plan, &gangs);
+    if actions.gangs.iter().any(Standing::waits) {
+        actions.queue = backend.queue(&judged.plan);
+    }
     if backend.abilities().new_room == NewRoom::WhenNudged {
         actions.sleepers = sleepers(&actions.gangs, &objects);
     }
@@ -148,10 +170,9 @@ fn wanted(seen: &Seen<'_>, judged: &Judged, actions: &mut Actions) -> Vec<Dynami
 }
 
 fn sleepers(gangs: &[Standing], objects: &[DynamicObject]) -> Vec<DynamicObject> {
-    let waits = |gang: &&Standing| matches!(gang.state, State::Waiting(_));
     let waiting: Vec<&str> = gangs
         .iter()
-        .filter(waits)
+        .filter(|gang| gang.waits())
         .map(|g| g.name.as_str())
         .collect();
     let named = |object: &&DynamicObject| {

@@ -19,6 +19,7 @@ use super::decide::{self, Seen};
 use super::discovery::Found;
 use super::nudge::Sleepers;
 use super::observe::{self, Pod, WatchedPod};
+use super::queues::Queues;
 use super::status::Memory;
 use super::write::{Error, Writer, owned, resource};
 use crate::admission::object::{self, Kind, Object};
@@ -44,6 +45,7 @@ struct Context {
     memory: Arc<Memory>,
     sleepers: Sleepers,
     conditions: Conditions,
+    queues: Queues,
 }
 
 /// Watches JobSets, their members and what Muster made for them, until dropped.
@@ -94,6 +96,7 @@ pub async fn run(client: Client, cluster: Arc<ArcSwap<Snapshot>>, found: &Found)
         memory,
         sleepers: Sleepers::default(),
         conditions: Conditions::default(),
+        queues: Queues::new(client.clone()),
         writer: Writer::new(client),
         cluster,
         pods: pod_reader,
@@ -184,11 +187,16 @@ async fn reconcile(jobset: Arc<DynamicObject>, context: Arc<Context>) -> Result<
         pods: &pods,
         made: &made,
     };
-    let actions = decide::decide(&seen, &context.cluster.load());
+    let mut actions = decide::decide(&seen, &context.cluster.load());
     let done = context.writer.carry_out(&jobset, &actions, &made).await?;
     let sleepers = actions.sleepers.iter();
     let sleepers = sleepers.map(|object| (context.writer.api(object), object.name_any()));
     context.sleepers.set(&uid, sleepers.collect());
+    if let Some(queue) = &actions.queue
+        && let Some(trouble) = context.queues.trouble(queue).await
+    {
+        actions.blame(&trouble);
+    }
     context.memory.wrote(&jobset, &done, &actions.gangs).await;
     let news = context.memory.look(&uid, &actions);
     context.memory.publish(&jobset, &news).await;

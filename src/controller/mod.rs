@@ -13,6 +13,7 @@ mod jobsets;
 pub mod lease;
 mod nudge;
 pub mod observe;
+mod queues;
 mod recent;
 mod status;
 mod write;

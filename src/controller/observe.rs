@@ -5,6 +5,7 @@
 use k8s_openapi::jiff::Timestamp;
 use kube::core::{DynamicObject, Object, ObjectMeta};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::gang::{Attempt, Identity};
 use crate::scheduler::object;
@@ -172,6 +173,14 @@ fn attempt(text: &str) -> (u32, u32) {
     (whole.parse().unwrap_or(0), own.parse().unwrap_or(0))
 }
 
+/// Volcano (1.14) leaves `Unschedulable=True` in place when the gang is scheduled after all, and
+/// adds `Scheduled=True` with its own time; both times are UTC and of one length.
+fn is_stale(unschedulable: &Value, conditions: &[Value]) -> bool {
+    let time = |c: &Value| c["lastTransitionTime"].as_str().map(str::to_owned);
+    let mut scheduled = conditions.iter().filter(|c| c["type"] == "Scheduled");
+    scheduled.any(|c| c["status"] == "True" && time(c) >= time(unschedulable))
+}
+
 /// The scheduler's own word on a gang, from its object's conditions.
 pub fn scheduler_reason(object: &DynamicObject) -> Option<String> {
     let conditions = object.data["status"]["conditions"].as_array()?;
@@ -180,7 +189,31 @@ pub fn scheduler_reason(object: &DynamicObject) -> Option<String> {
         // Native: PodGroupScheduled (1.36), PodGroupInitiallyScheduled (1.37) is False;
         // Volcano: Unschedulable is True.
         kind.ends_with("Scheduled") && c["status"] == "False"
-            || kind == "Unschedulable" && c["status"] == "True"
+            || kind == "Unschedulable" && c["status"] == "True" && !is_stale(c, conditions)
     })?;
     unmet["message"].as_str().map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_volcano_said_before_it_scheduled_the_gang_is_not_its_word_any_more() {
+        let kind = super::super::write::resource("scheduling.volcano.sh", "v1beta1", "PodGroup");
+        let reason = |scheduled: &str| {
+            let mut group = DynamicObject::new("train", &kind);
+            let condition = |kind: &str, time: &str| json!({"type": kind, "status": "True", "message": kind, "lastTransitionTime": time});
+            group.data = json!({"status": {"conditions": [
+                condition("Unschedulable", "2026-01-01T00:00:05Z"),
+                condition("Scheduled", scheduled),
+            ]}});
+            scheduler_reason(&group)
+        };
+        assert_eq!(reason("2026-01-01T00:00:07Z"), None);
+        let again = reason("2026-01-01T00:00:03Z");
+        assert_eq!(again.as_deref(), Some("Unschedulable"));
+    }
 }

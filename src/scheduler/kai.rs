@@ -14,7 +14,7 @@ use crate::gang::{FieldError, Gang, Member, Owner, Plan, Role, SchedulerKind, Sh
 use super::abilities::{Abilities, Bundles, LinkSite, NewRoom, Priorities, QuorumChange};
 use super::abilities::{Resume, Support, Timeouts};
 use super::pod_group::{self, Group};
-use super::{Marks, Scheduler, scheduler_name};
+use super::{Marks, Queue, Scheduler, scheduler_name};
 
 pub struct Kai;
 
@@ -81,13 +81,24 @@ impl Scheduler for Kai {
             spec(plan, group)
         })
     }
+
+    /// In an unknown queue a gang waits without a word (0.12).
+    fn queue(&self, plan: &Plan) -> Option<Queue> {
+        Some(Queue {
+            api_version: "scheduling.run.ai/v2",
+            name: queue(plan).to_owned(),
+        })
+    }
+}
+
+fn queue(plan: &Plan) -> &str {
+    let queue = plan.policy.queue.as_ref();
+    queue.map_or(DEFAULT_QUEUE, |queue| &queue.value)
 }
 
 /// No `schedulingBackoff`: with 1 the gang is tried once and never again (0.12).
 fn spec(plan: &Plan, group: &Group<'_, '_>) -> Value {
-    let queue = plan.policy.queue.as_ref();
-    let queue = queue.map_or(DEFAULT_QUEUE, |queue| queue.value.as_str());
-    let mut spec = json!({"minMember": group.quorum(), "queue": queue});
+    let mut spec = json!({"minMember": group.quorum(), "queue": queue(plan)});
     if let Some(class) = group.priority_class() {
         spec["priorityClassName"] = json!(class);
     }

@@ -90,6 +90,11 @@ pub trait Scheduler: Sync {
     /// The objects that must exist for the gangs of one start of a workload.
     fn objects(&self, owner: &Owner, plan: &Plan, gangs: &[Gang<'_>]) -> Vec<DynamicObject>;
 
+    /// The queue that the plan's gangs wait in, where it is an object.
+    fn queue(&self, _plan: &Plan) -> Option<Queue> {
+        None
+    }
+
     /// The round as far as this scheduler's gangs tell rounds apart.
     fn round(&self, round: Round) -> Round {
         match self.abilities().resume {
@@ -97,6 +102,13 @@ pub trait Scheduler: Sync {
             Resume::SameGang => Round::default(),
         }
     }
+}
+
+/// A queue that is an object of the cluster.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Queue {
+    pub api_version: &'static str,
+    pub name: String,
 }
 
 /// The `schedulerName` that a role's pods still need.

@@ -11,7 +11,7 @@ use crate::gang::{FieldError, Gang, Member, Owner, Part, Plan, SchedulerKind, Sh
 use super::abilities::{Abilities, Bundles, LinkSite, NewRoom, Priorities, QuorumChange};
 use super::abilities::{Resume, Support, Timeouts};
 use super::pod_group::{self, Group};
-use super::{Marks, Scheduler, SubGroups};
+use super::{Marks, Queue, Scheduler, SubGroups};
 
 struct Volcano(SubGroups);
 
@@ -77,6 +77,15 @@ impl Scheduler for Volcano {
     fn objects(&self, owner: &Owner, plan: &Plan, gangs: &[Gang<'_>]) -> Vec<DynamicObject> {
         pod_group::objects("scheduling.volcano.sh/v1beta1", owner, gangs, |group| {
             spec(plan, group)
+        })
+    }
+
+    /// In an unknown queue a gang waits without a word, in a closed one for want of room (1.14).
+    fn queue(&self, plan: &Plan) -> Option<Queue> {
+        let queue = plan.policy.queue.as_ref();
+        Some(Queue {
+            api_version: "scheduling.volcano.sh/v1beta1",
+            name: queue.map_or("default", |queue| &queue.value).to_owned(),
         })
     }
 }

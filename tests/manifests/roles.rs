@@ -77,6 +77,8 @@ const TOUCHED: &[(&str, &str, &[&str])] = &[
     ("scheduling.x-k8s.io", "podgroups", OBJECT),
     ("scheduling.sigs.k8s.io", "podgroups", OBJECT),
     ("scheduling.run.ai", "podgroups", OBJECT),
+    ("scheduling.volcano.sh", "queues", &["get"]),
+    ("scheduling.run.ai", "queues", &["get"]),
     (
         "apiextensions.k8s.io",
         "customresourcedefinitions",

@@ -101,6 +101,23 @@ pub fn all() -> Vec<Test> {
             Home::Schedulers,
             better::kai::jobsets_of_one_name_in_two_namespaces_are_two_gangs,
         ),
+        test_in(
+            Home::Schedulers,
+            better::kai::a_queue_that_does_not_exist_is_told,
+        ),
+        test_in(
+            Home::Schedulers,
+            better::volcano::a_queue_that_does_not_exist_is_told,
+        ),
+        test_in(Home::Schedulers, better::volcano::a_closed_queue_is_told),
+        test_in(
+            Home::Schedulers,
+            better::volcano::a_gang_that_is_over_holds_no_room,
+        ),
+        test_in(
+            Home::Schedulers,
+            better::volcano::a_gang_that_waited_once_is_scheduled,
+        ),
     ]);
     tests.push(test_in(
         Home::Kubernetes1_36,

@@ -69,6 +69,17 @@ pub async fn a_replacement_is_placed_after_members_have_finished(sandbox: Sandbo
     Ok(())
 }
 
+pub async fn a_queue_that_does_not_exist_is_told(sandbox: Sandbox) -> Result<()> {
+    sandbox.nodes(1, 2).await?;
+    let annotations = format!("{GANG}, muster.dev/queue: nosuch");
+    sandbox
+        .apply(&jobset("train", &annotations, 2, "1"))
+        .await?;
+    let said = sandbox.told("GangWaiting").await?;
+    ensure!(said.contains("queue \"nosuch\" does not exist"), "{said}");
+    Ok(())
+}
+
 async fn groups(sandbox: &Sandbox) -> Result<Vec<DynamicObject>> {
     let groups = sandbox.api("scheduling.run.ai/v2alpha2", "PodGroup");
     Ok(groups.await?.list(&ListParams::default()).await?.items)

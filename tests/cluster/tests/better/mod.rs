@@ -3,3 +3,4 @@
 pub mod coscheduling;
 pub mod kai;
 pub mod native;
+pub mod volcano;

@@ -1,0 +1,97 @@
+//! What is wrong with the queue of a gang that waits.
+//!
+//! Volcano (1.14) and KAI (0.12) say nothing of a queue that does not exist; of a closed one Volcano
+//! says that room is short. So the queue is looked up, only while a gang waits and only to say why.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use kube::Client;
+use kube::api::Api;
+use kube::core::DynamicObject;
+
+use super::write::resource;
+use crate::scheduler::Queue;
+
+/// A queue is not looked up more often than this, however many gangs wait in it.
+const REST: Duration = Duration::from_secs(60);
+
+/// When a queue was looked up, and what was wrong with it.
+type Look = (Instant, Option<String>);
+
+pub struct Queues {
+    client: Client,
+    looks: Mutex<HashMap<Queue, Look>>,
+}
+
+impl Queues {
+    pub fn new(client: Client) -> Self {
+        let looks = Mutex::default();
+        Self { client, looks }
+    }
+
+    /// Why nothing starts from that queue, if so.
+    pub async fn trouble(&self, queue: &Queue) -> Option<String> {
+        if let Some((_, trouble)) = self.looks().get(queue) {
+            return trouble.clone();
+        }
+        let trouble = self.look_up(queue).await;
+        self.looks()
+            .insert(queue.clone(), (Instant::now(), trouble.clone()));
+        trouble
+    }
+
+    /// The looks that still count.
+    fn looks(&self) -> MutexGuard<'_, HashMap<Queue, Look>> {
+        let mut looks = self.looks.lock().unwrap_or_else(PoisonError::into_inner);
+        looks.retain(|_, (at, _)| at.elapsed() < REST);
+        looks
+    }
+
+    async fn look_up(&self, queue: &Queue) -> Option<String> {
+        let name = &queue.name;
+        let (group, version) = queue.api_version.split_once('/')?;
+        let kind = resource(group, version, "Queue");
+        let api: Api<DynamicObject> = Api::all_with(self.client.clone(), &kind);
+        match api.get(name).await {
+            Ok(found) => wrong(name, &found),
+            // Of an API that is not served the answer names no object.
+            Err(kube::Error::Api(status)) if status.is_not_found() => status
+                .details
+                .filter(|details| details.name == *name)
+                .map(|_| format!("queue {name:?} does not exist")),
+            Err(error) => {
+                tracing::warn!(queue = name, %error, "cannot look at a queue");
+                None
+            }
+        }
+    }
+}
+
+/// KAI's queues have no state; one that exists is open.
+fn wrong(name: &str, queue: &DynamicObject) -> Option<String> {
+    let state = queue.data["status"]["state"].as_str()?;
+    (state != "Open").then(|| format!("queue {name:?} is {}", state.to_lowercase()))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn only_a_queue_whose_state_is_not_open_is_in_the_way() {
+        let said = |status| {
+            let kind = resource("scheduling.volcano.sh", "v1beta1", "Queue");
+            let mut queue = DynamicObject::new("night", &kind);
+            queue.data = json!({"status": status});
+            wrong("night", &queue)
+        };
+        assert_eq!(said(json!({"state": "Open"})), None);
+        assert_eq!(said(json!({})), None);
+        let closed = said(json!({"state": "Closed"}));
+        assert_eq!(closed.as_deref(), Some("queue \"night\" is closed"));
+    }
+}
