@@ -89,3 +89,27 @@ fn every_key_is_in_the_readme() {
         assert!(readme.contains(&format!("`muster.dev/{key}`")), "{key}");
     }
 }
+
+/// The table of what Muster adds names tests that exist.
+#[test]
+fn every_test_that_the_readme_names_exists() {
+    let readme = readme();
+    let table = readme
+        .split("## What Muster adds to your scheduler")
+        .nth(1)
+        .and_then(|rest| rest.split("\n## ").next())
+        .unwrap();
+    let list = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/cluster/tests/mod.rs");
+    let list = std::fs::read_to_string(list).unwrap();
+    let rows = table.lines().filter(|line| line.starts_with("| "));
+    let mut checked = 0;
+    for row in rows {
+        let cell = row.trim_end_matches(" |").rsplit("| ").next().unwrap();
+        for name in cell.split('`').skip(1).step_by(2) {
+            let listed = list.contains(&format!("::{name}")) || name.starts_with("matrix::");
+            assert!(listed, "no test {name}");
+            checked += 1;
+        }
+    }
+    assert!(checked >= 8, "only {checked} tests are named");
+}

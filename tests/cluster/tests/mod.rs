@@ -119,6 +119,20 @@ pub fn all() -> Vec<Test> {
             better::volcano::a_gang_that_waited_once_is_scheduled,
         ),
     ]);
+    tests.extend([
+        test_in(
+            Home::Schedulers,
+            better::koordinator::a_gang_with_a_scheduling_gate_is_refused,
+        ),
+        test_in(
+            Home::Schedulers,
+            better::koordinator::a_gang_that_lacks_pods_is_told,
+        ),
+        test_in(
+            Home::Schedulers,
+            better::koordinator::a_resumed_gang_is_all_or_nothing_again,
+        ),
+    ]);
     tests.push(test_in(
         Home::Kubernetes1_36,
         better::native::a_gang_that_the_scheduler_does_not_hold_together_is_told,

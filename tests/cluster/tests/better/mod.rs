@@ -2,5 +2,6 @@
 
 pub mod coscheduling;
 pub mod kai;
+pub mod koordinator;
 pub mod native;
 pub mod volcano;

@@ -55,8 +55,9 @@ pub async fn run(sandbox: Sandbox, column: Column, row: Row) -> Result<()> {
     for pod in &dying {
         sandbox.hold(pod).await?;
     }
-    if row == Row::Replica {
-        // The other replica's gang is complete without them.
+    if row == Row::Replica || column == Column::Yunikorn {
+        // The other replica's gang is complete without them; and YuniKorn would hold the late
+        // node's room with a placeholder before it is closed.
         sandbox.cordon(&late).await?;
     }
     sandbox.fail_one(&dying).await?;
