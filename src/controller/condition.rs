@@ -54,8 +54,8 @@ impl Reason {
 impl Condition {
     /// What holds now; `None` where there is no gang, or no longer one. No numbers that change
     /// while gangs start: each would be a write.
-    pub fn of(actions: &Actions, foreign: &[String]) -> Option<Self> {
-        let refused = actions.refused.iter().chain(foreign);
+    pub fn of(actions: &Actions, obstacles: &[String]) -> Option<Self> {
+        let refused = actions.refused.iter().chain(obstacles);
         let refused: Vec<&str> = refused.map(String::as_str).collect();
         let all = actions.gangs.len();
         let (reason, message) = if !refused.is_empty() {
@@ -131,8 +131,8 @@ pub enum Step {
 pub struct Conditions(Mutex<HashMap<String, (Instant, Condition)>>);
 
 impl Conditions {
-    pub fn step(&self, jobset: &DynamicObject, actions: &Actions, foreign: &[String]) -> Step {
-        let Some(condition) = Condition::of(actions, foreign) else {
+    pub fn step(&self, jobset: &DynamicObject, actions: &Actions, obstacles: &[String]) -> Step {
+        let Some(condition) = Condition::of(actions, obstacles) else {
             return Step::Nothing;
         };
         let shown = shown(jobset);

@@ -203,10 +203,10 @@ async fn reconcile(jobset: Arc<DynamicObject>, context: Arc<Context>) -> Result<
     if news.timed_out == Some(TimeoutAction::Suspend) {
         context.writer.suspend(&jobset).await?;
     }
-    let step = context.conditions.step(&jobset, &actions, &done.foreign);
+    let step = context.conditions.step(&jobset, &actions, &done.obstacles);
     let held = context.writer.step(&jobset, step).await?;
     // Nothing tells when a foreign object goes: only Muster's own are watched.
-    let blocked = (!done.foreign.is_empty()).then_some(BLOCKED);
+    let blocked = (!done.obstacles.is_empty()).then_some(BLOCKED);
     let again = [behind, blocked, held, news.look_again];
     Ok(match again.into_iter().flatten().min() {
         Some(after) => Action::requeue(after),

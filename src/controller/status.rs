@@ -117,13 +117,13 @@ impl Memory {
     /// Tells what came of the writes: gangs that are ready for their pods, or what is in the way.
     pub async fn wrote(&self, jobset: &DynamicObject, done: &Done, gangs: &[Standing]) {
         let uid = jobset.metadata.uid.as_deref().unwrap_or_default();
-        let foreign = done.foreign.join("; ");
-        if !foreign.is_empty() && self.is_new_refusal(uid, &foreign) {
-            let told = warning("GangRefused", foreign);
+        let obstacles = done.obstacles.join("; ");
+        if !obstacles.is_empty() && self.is_new_refusal(uid, &obstacles) {
+            let told = warning("GangRefused", obstacles);
             self.send(jobset, &told).await;
         }
         // A gang that lacks an object is not ready for its pods.
-        if done.created > 0 && done.foreign.is_empty() {
+        if done.created > 0 && done.obstacles.is_empty() {
             self.send(jobset, &created(gangs)).await;
         }
     }

@@ -45,8 +45,28 @@ pub fn resource(group: &str, version: &str, kind: &str) -> ApiResource {
 pub struct Done {
     /// How many objects are new.
     pub created: usize,
-    /// What stands in the way: objects of the gangs' names that are not Muster's.
-    pub foreign: Vec<String>,
+    /// What stands in the way: objects of the gangs' names that are not Muster's, and what the
+    /// cluster refuses.
+    pub obstacles: Vec<String>,
+}
+
+/// What came of one write.
+enum Applied {
+    Yes,
+    /// By validation, a quota, a policy or a webhook: trying again changes nothing soon.
+    Refused(String),
+}
+
+/// Between two tries of a write that was refused.
+const SECOND_LOOK: Duration = Duration::from_millis(500);
+
+fn refusal<T>(answer: &Result<T, kube::Error>) -> Option<&str> {
+    match answer {
+        Err(kube::Error::Api(status)) if matches!(status.code, 400 | 403 | 422) => {
+            Some(&status.message)
+        }
+        _ => None,
+    }
 }
 
 /// Writes, and remembers it until the caches show it.
@@ -72,14 +92,14 @@ impl Writer {
         let mut done = Done::default();
         for object in &actions.apply {
             let known = made.iter().any(|m| m.metadata.name == object.metadata.name);
-            if !known {
-                if let Some(foreign) = self.foreign(object, &uid).await? {
-                    done.foreign.push(foreign);
-                    continue;
-                }
-                done.created += 1;
+            if !known && let Some(foreign) = self.foreign(object, &uid).await? {
+                done.obstacles.push(foreign);
+                continue;
             }
-            self.apply(object, known).await?;
+            match self.apply(object, known).await? {
+                Applied::Yes => done.created += usize::from(!known),
+                Applied::Refused(why) => done.obstacles.push(why),
+            }
         }
         for object in &actions.delete {
             self.delete(object).await?;
@@ -102,18 +122,27 @@ impl Writer {
         }))
     }
 
-    async fn apply(&self, object: &DynamicObject, known: bool) -> Result<(), Error> {
+    async fn apply(&self, object: &DynamicObject, known: bool) -> Result<Applied, Error> {
         let name = object.name_any();
         let mut params = PatchParams::apply(MANAGER);
         // Ours alone; whoever edited it is overruled.
         params.force = known;
-        let answer = self
-            .api(object)
-            .patch(&name, &params, &Patch::Apply(object))
-            .await
-            .map_err(api_error(format!("apply {name}")))?;
+        let api = self.api(object);
+        let mut answer = api.patch(&name, &params, &Patch::Apply(object)).await;
+        if refusal(&answer).is_some() {
+            // 1.36 refuses a PodGroup whose Workload it has not seen yet.
+            tokio::time::sleep(SECOND_LOOK).await;
+            answer = api.patch(&name, &params, &Patch::Apply(object)).await;
+        }
+        if let Some(why) = refusal(&answer) {
+            let kind = object.types.as_ref().map_or("", |types| &types.kind);
+            return Ok(Applied::Refused(format!(
+                "{kind} {name} is refused, and the gang has no object: {why}"
+            )));
+        }
+        let answer = answer.map_err(api_error(format!("apply {name}")))?;
         self.recent.applied(answer);
-        Ok(())
+        Ok(Applied::Yes)
     }
 
     async fn delete(&self, object: &DynamicObject) -> Result<(), Error> {

@@ -6,7 +6,7 @@
 mod coscheduling;
 pub mod kai;
 mod koordinator;
-mod volcano;
+pub mod volcano;
 mod yunikorn;
 
 use std::fs;

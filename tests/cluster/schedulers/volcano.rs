@@ -3,6 +3,7 @@
 use std::fs;
 
 use anyhow::{Result, ensure};
+use serde_json::json;
 
 use crate::control_plane::{ControlPlane, flag};
 use crate::health::ready;
@@ -59,4 +60,56 @@ fn addresses(health: &Port, metrics: &Port) -> [String; 3] {
         flag("healthz-address", format!("127.0.0.1:{}", health.number)),
         flag("listen-address", format!("127.0.0.1:{}", metrics.number)),
     ]
+}
+
+/// Volcano's webhook for PodGroups; a real installation has it. Most tests run without, to see what
+/// is said of a queue that nobody has checked.
+pub async fn start_webhook(plane: &ControlPlane, objects: &Objects) -> Result<Process> {
+    let port = Port::reserve()?;
+    let url = format!("https://127.0.0.1:{}", port.number);
+    let hook = "podgroups/validate";
+    // The program waits for its configuration, and writes the CA into it.
+    let configuration = json!({
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "ValidatingWebhookConfiguration",
+        "metadata": {"name": "volcano-admission-service-podgroups-validate"},
+        "webhooks": [{
+            "name": "validatepodgroup.volcano.sh",
+            "admissionReviewVersions": ["v1"],
+            "sideEffects": "NoneOnDryRun",
+            "clientConfig": {"url": format!("{url}/{hook}")},
+            "rules": [{
+                "apiGroups": ["scheduling.volcano.sh"], "apiVersions": ["v1beta1"],
+                "resources": ["podgroups"], "operations": ["CREATE"],
+            }],
+        }],
+    });
+    objects.apply(&configuration, "").await?;
+    let serving = plane.authority.server("volcano-webhook", &["127.0.0.1"])?;
+    let mut command = plane.components().program("volcano-webhook")?;
+    command
+        .arg(flag("kubeconfig", plane.kubeconfig.display()))
+        .args(["--listen-address=127.0.0.1", "--enable-healthz=false"])
+        .arg(flag("port", port.number))
+        .arg(flag("tls-cert-file", serving.certificate.display()))
+        .arg(flag("tls-private-key-file", serving.key.display()))
+        .arg(flag(
+            "ca-cert-file",
+            plane.authority.certificate().display(),
+        ))
+        .arg(flag("webhook-url", &url))
+        .arg(flag("enabled-admission", format!("/{hook}")));
+    let process = plane.spawn("volcano-webhook", command, vec![port])?;
+    ready(&process, async || {
+        let group = json!({
+            "apiVersion": "scheduling.volcano.sh/v1beta1",
+            "kind": "PodGroup",
+            "metadata": {"name": "probe"},
+            "spec": {"queue": "default"},
+        });
+        objects.try_create(&group, "default").await?;
+        Ok(())
+    })
+    .await?;
+    Ok(process)
 }

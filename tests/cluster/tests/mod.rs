@@ -112,6 +112,10 @@ pub fn all() -> Vec<Test> {
         test_in(Home::Schedulers, better::volcano::a_closed_queue_is_told),
         test_in(
             Home::Schedulers,
+            better::volcano::a_podgroup_that_volcano_refuses_is_told,
+        ),
+        test_in(
+            Home::Schedulers,
             better::volcano::a_gang_that_is_over_holds_no_room,
         ),
         test_in(

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::super::samples::jobset;
 use crate::sandbox::Sandbox;
-use crate::schedulers::Kind;
+use crate::schedulers::{Kind, volcano};
 
 const GANG: &str = "muster.dev/gang-mode: Gang, muster.dev/scheduler: volcano";
 const API: &str = "scheduling.volcano.sh/v1beta1";
@@ -123,5 +123,25 @@ pub async fn a_gang_that_waited_once_is_scheduled(sandbox: Sandbox) -> Result<()
         conditions.contains(r#""type":"Unschedulable""#),
         "Volcano has taken it back: {conditions}"
     );
+    Ok(())
+}
+
+/// With Volcano's own webhook the PodGroup is refused, and only Muster sees the answer.
+pub async fn a_podgroup_that_volcano_refuses_is_told(sandbox: Sandbox) -> Result<()> {
+    let cluster = sandbox
+        .cluster
+        .another_with("volcano-webhook", &[Kind::Volcano], &[]);
+    let cluster = cluster.await?;
+    let webhook = volcano::start_webhook(&cluster.plane, &cluster.objects).await?;
+    let sandbox = Sandbox::new(cluster, "volcano-webhook").await?;
+    sandbox.nodes(1, 4).await?;
+    let lost = format!("{GANG}, muster.dev/queue: nosuch");
+    sandbox.apply(&jobset("lost", &lost, 4, "1")).await?;
+    let note = sandbox.told("GangRefused").await?;
+    ensure!(note.contains("unable to find queue"), "{note}");
+    ensure!(sandbox.bound().await?.is_empty());
+    sandbox.apply(&jobset("train", GANG, 4, "1")).await?;
+    sandbox.all_bound(4).await?;
+    ensure!(webhook.exited().is_none(), "the webhook has ended");
     Ok(())
 }
