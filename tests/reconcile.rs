@@ -43,6 +43,7 @@ fn decide(jobset: &Value, pods: &[Pod], made: &[DynamicObject], cluster: &Snapsh
 
 fn pod(index: u32, attempt: u32, phase: Phase) -> Pod {
     Pod {
+        uid: format!("{index}-{attempt}-{phase:?}"),
         part: "workers".into(),
         index,
         attempt: Attempt {

@@ -184,6 +184,7 @@ mod tests {
                 quorum: 4,
                 size: 4,
                 stranded: None,
+                pending: Default::default(),
                 age: Some(Duration::from_secs(age)),
             }],
             ..Actions::default()

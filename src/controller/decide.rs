@@ -1,13 +1,12 @@
 //! What to do about a JobSet: pure, from what is wanted and what is seen.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use k8s_openapi::jiff::Timestamp;
 use kube::core::DynamicObject;
-use sha2::{Digest, Sha256};
 
-use super::observe::{self, APPLIED, Phase, Pod};
+use super::observe::{self, Phase, Pod};
 use crate::admission::jobsets::{self, Judged};
 use crate::gang::{Attempt, Gang, Level, Owner, TimeoutAction};
 use crate::scheduler::abilities::{NewRoom, QuorumChange};
@@ -50,12 +49,14 @@ pub struct Standing {
     pub suspect: &'static str,
     /// Why a replacement waits for members that have finished, where the quorum cannot follow.
     pub stranded: Option<String>,
+    /// The uids of members that wait for a node.
+    pub pending: BTreeSet<String>,
     /// How long the gang's object has existed; where it has none, its oldest pod.
     pub age: Option<Duration>,
 }
 
 impl Standing {
-    fn waits(&self) -> bool {
+    pub fn waits(&self) -> bool {
         matches!(self.state, State::Waiting(_))
     }
 }
@@ -68,6 +69,8 @@ pub struct Actions {
     pub gangs: Vec<Standing>,
     /// Objects of gangs that wait, on a scheduler that does not notice new room by itself.
     pub sleepers: Vec<DynamicObject>,
+    /// Why gangs that wait never start once a waiting member is deleted, if so.
+    pub orphans: Option<&'static str>,
     /// The queue of gangs that wait.
     pub queue: Option<Queue>,
     /// Gangs are asked for, and the JobSet is suspended.
@@ -121,8 +124,8 @@ pub fn decide(seen: &Seen<'_>, cluster: &Snapshot) -> Actions {
     }
     actions.apply = wanted
         .into_iter()
-        .map(with_hash)
-        .filter(|object| !is_settled(object, seen.made))
+        .map(observe::with_hash)
+        .filter(|object| !observe::is_settled(object, seen.made))
         .collect();
     actions
 }
@@ -160,6 +163,7 @@ fn wanted(seen: &Seen<'_>, judged: &Judged, actions: &mut Actions) -> Vec<Dynami
         });
     }
     let objects = backend.objects(&owner, &judged.plan, &gangs);
+    actions.orphans = backend.orphans();
     if actions.gangs.iter().any(Standing::waits) {
         actions.queue = backend.queue(&judged.plan);
     }
@@ -237,22 +241,23 @@ fn is_stamped(jobset: &JobSet<'_>) -> bool {
     })
 }
 
-fn standing(gang: &Gang<'_>, pods: &[&Pod], made: &[DynamicObject]) -> Standing {
+fn standing(gang: &Gang<'_>, members: &[&Pod], made: &[DynamicObject]) -> Standing {
     let name = gang.name().into_string();
-    let bound = count(pods, Phase::Bound);
-    let done = count(pods, Phase::Succeeded);
+    let bound = count(members, Phase::Bound);
+    let done = count(members, Phase::Succeeded);
     let object = made
         .iter()
         .find(|o| o.metadata.name.as_deref() == Some(&name));
-    let state = if pods.is_empty() {
+    let state = if members.is_empty() {
         State::Empty
     } else if bound + done >= gang.quorum() as usize {
         State::Scheduled
     } else {
         let own = object.and_then(observe::scheduler_reason);
-        let pods = || pods.iter().find_map(|pod| pod.unscheduled.clone());
+        let pods = || members.iter().find_map(|pod| pod.unscheduled.clone());
         State::Waiting(own.or_else(pods))
     };
+    let pending = members.iter().filter(|pod| pod.phase == Phase::Pending);
     Standing {
         name,
         state,
@@ -262,7 +267,8 @@ fn standing(gang: &Gang<'_>, pods: &[&Pod], made: &[DynamicObject]) -> Standing 
         live: pods.iter().filter(|pod| pod.phase.is_live()).count(),
         suspect: "",
         stranded: None,
-        age: object.and_then(age).or_else(|| pods_age(pods)),
+        pending: pending.map(|pod| pod.uid.clone()).collect(),
+        age: object.and_then(age).or_else(|| pods_age(members)),
     }
 }
 
@@ -278,25 +284,4 @@ fn pods_age(pods: &[&Pod]) -> Option<Duration> {
 fn since(time: Timestamp) -> Duration {
     let age = Timestamp::now().duration_since(time);
     Duration::try_from(age).unwrap_or_default()
-}
-
-/// The object with the hash of itself, by which the next look knows that nothing is to do.
-fn with_hash(mut object: DynamicObject) -> DynamicObject {
-    let text = serde_json::to_vec(&object).unwrap_or_default();
-    let digest = Sha256::digest(&text);
-    let hash: String = digest.iter().take(8).map(|b| format!("{b:02x}")).collect();
-    let annotations = object
-        .metadata
-        .annotations
-        .get_or_insert_with(BTreeMap::new);
-    annotations.insert(APPLIED.to_owned(), hash);
-    object
-}
-
-fn is_settled(wanted: &DynamicObject, made: &[DynamicObject]) -> bool {
-    made.iter().any(|object| {
-        object.metadata.name == wanted.metadata.name
-            && object.types.as_ref().map(|t| &t.kind) == wanted.types.as_ref().map(|t| &t.kind)
-            && observe::applied(object) == observe::applied(wanted)
-    })
 }

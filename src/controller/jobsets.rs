@@ -20,6 +20,7 @@ use super::discovery::Found;
 use super::nudge::Sleepers;
 use super::observe::{self, Pod, WatchedPod};
 use super::queues::Queues;
+use super::revive::{Revivals, Step};
 use super::status::Memory;
 use super::write::{Error, Writer, owned, resource};
 use crate::admission::object::{self, Kind, Object};
@@ -46,6 +47,7 @@ struct Context {
     sleepers: Sleepers,
     conditions: Conditions,
     queues: Queues,
+    revivals: Arc<Revivals>,
 }
 
 /// Watches JobSets, their members and what Muster made for them, until dropped.
@@ -53,11 +55,14 @@ pub async fn run(client: Client, cluster: Arc<ArcSwap<Snapshot>>, found: &Found)
     let jobsets = resource("jobset.x-k8s.io", "v1alpha2", "JobSet");
     let (jobset_reader, jobset_writer) = store(&jobsets);
     let memory = Arc::new(Memory::new(client.clone()));
-    let of = Arc::clone(&memory);
+    let revivals = Arc::new(Revivals::default());
+    let of = (Arc::clone(&memory), Arc::clone(&revivals));
     let jobset_stream = watch::<DynamicObject>(&client, &jobsets, watcher::Config::default())
         .inspect(move |event| {
             if let Ok(watcher::Event::Delete(jobset)) = event {
-                of.forget(jobset.metadata.uid.as_deref().unwrap_or_default());
+                let uid = jobset.metadata.uid.as_deref().unwrap_or_default();
+                of.0.forget(uid);
+                of.1.forget(uid);
             }
         })
         .modify(strip(&jobsets))
@@ -96,6 +101,7 @@ pub async fn run(client: Client, cluster: Arc<ArcSwap<Snapshot>>, found: &Found)
         memory,
         sleepers: Sleepers::default(),
         conditions: Conditions::default(),
+        revivals,
         queues: Queues::new(client.clone()),
         writer: Writer::new(client),
         cluster,
@@ -198,7 +204,15 @@ async fn reconcile(jobset: Arc<DynamicObject>, context: Arc<Context>) -> Result<
         actions.blame(&trouble);
     }
     context.memory.wrote(&jobset, &done, &actions.gangs).await;
-    let news = context.memory.look(&uid, &actions);
+    let mut news = context.memory.look(&uid, &actions);
+    let step = context.revivals.look(&uid, &view, &pods, &actions);
+    if context.writer.revive(&jobset, &step).await? {
+        match step {
+            Step::Suspend(note) => news.warn("GangRevived", note),
+            Step::Tell(note) => news.warn("GangStuck", note),
+            Step::Nothing | Step::Resume | Step::Forget => {}
+        }
+    }
     context.memory.publish(&jobset, &news).await;
     if news.timed_out == Some(TimeoutAction::Suspend) {
         context.writer.suspend(&jobset).await?;

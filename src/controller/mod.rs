@@ -15,6 +15,7 @@ mod nudge;
 pub mod observe;
 mod queues;
 mod recent;
+mod revive;
 mod status;
 mod write;
 

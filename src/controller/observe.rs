@@ -2,10 +2,13 @@
 //!
 //! Plain data, taken from watched objects and stripped to what a decision needs. No client here.
 
+use std::collections::BTreeMap;
+
 use k8s_openapi::jiff::Timestamp;
 use kube::core::{DynamicObject, Object, ObjectMeta};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use sha2::{Digest, Sha256};
 
 use crate::gang::{Attempt, Identity};
 use crate::scheduler::object;
@@ -18,6 +21,7 @@ pub const APPLIED: &str = "muster.dev/applied";
 /// A member, as far as its gang asks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pod {
+    pub uid: String,
     pub part: String,
     /// The gang's index in its part; zero for gangs that have none.
     pub index: u32,
@@ -89,6 +93,7 @@ pub fn strip_pod(pod: &mut WatchedPod) {
         name: metadata.name,
         namespace: metadata.namespace,
         uid: metadata.uid,
+        creation_timestamp: metadata.creation_timestamp,
         resource_version: metadata.resource_version,
         labels: Some(labels),
         ..ObjectMeta::default()
@@ -111,6 +116,7 @@ impl Pod {
             _ => Phase::Pending,
         };
         Some(Self {
+            uid: pod.metadata.uid.clone().unwrap_or_default(),
             part: labels.get(keys::GANG)?.clone(),
             index: number(keys::INDEX),
             attempt: Attempt {
@@ -152,6 +158,27 @@ pub fn strip_metadata(object: &mut DynamicObject) {
 pub fn applied(object: &DynamicObject) -> Option<&str> {
     let annotations = object.metadata.annotations.as_ref()?;
     annotations.get(APPLIED).map(String::as_str)
+}
+
+/// The object with the hash of itself, by which the next look knows that nothing is to do.
+pub fn with_hash(mut object: DynamicObject) -> DynamicObject {
+    let text = serde_json::to_vec(&object).unwrap_or_default();
+    let digest = Sha256::digest(&text);
+    let hash: String = digest.iter().take(8).map(|b| format!("{b:02x}")).collect();
+    let annotations = object
+        .metadata
+        .annotations
+        .get_or_insert_with(BTreeMap::new);
+    annotations.insert(APPLIED.to_owned(), hash);
+    object
+}
+
+pub fn is_settled(wanted: &DynamicObject, made: &[DynamicObject]) -> bool {
+    made.iter().any(|object| {
+        object.metadata.name == wanted.metadata.name
+            && object.types.as_ref().map(|t| &t.kind) == wanted.types.as_ref().map(|t| &t.kind)
+            && applied(object) == applied(wanted)
+    })
 }
 
 /// Whether a live pod still belongs to the gang, or to the start of the workload, that an object
@@ -199,6 +226,22 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn a_stripped_pod_keeps_what_is_read_of_it() {
+        let mut pod: WatchedPod = serde_json::from_value(json!({
+            "apiVersion": "v1", "kind": "Pod",
+            "metadata": {"name": "a", "uid": "4d1c", "labels": {"muster.dev/gang": "all", "x": "y"},
+                "annotations": {"large": "text"}, "creationTimestamp": "2026-01-01T00:00:00Z"},
+            "spec": {}, "status": {"phase": "Pending"},
+        }))
+        .unwrap();
+        let before = Pod::read(&pod).unwrap();
+        strip_pod(&mut pod);
+        assert!(before.created.is_some());
+        assert_eq!(Pod::read(&pod), Some(before));
+        assert_eq!(pod.metadata.annotations, None);
+    }
 
     #[test]
     fn what_volcano_said_before_it_scheduled_the_gang_is_not_its_word_any_more() {

@@ -301,6 +301,10 @@ impl Known {
 }
 
 impl News {
+    pub fn warn(&mut self, reason: &'static str, note: String) {
+        self.events.push(warning(reason, note));
+    }
+
     fn again_in(&mut self, after: Duration) {
         self.look_again = Some(self.look_again.map_or(after, |other| other.min(after)));
     }

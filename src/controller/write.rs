@@ -9,8 +9,10 @@ use kube::{Client, ResourceExt as _};
 use super::condition::Step;
 use super::decide::Actions;
 use super::recent::Recent;
+use super::revive;
 use crate::scheduler::object::MANAGED_BY;
 use crate::workload::jobset::view::{API_VERSION, KIND};
+use crate::workload::keys;
 
 /// The field manager of everything that Muster writes.
 pub const MANAGER: &str = "muster";
@@ -176,6 +178,32 @@ impl Writer {
             .await
             .map_err(api_error("suspend the JobSet"))?;
         Ok(())
+    }
+
+    /// Suspends or resumes a JobSet whose gang is to have a new round. Says whether the JobSet was
+    /// still as it was seen; if not, it is looked at again.
+    pub async fn revive(&self, jobset: &DynamicObject, step: &revive::Step) -> Result<bool, Error> {
+        let (mark, suspend) = match step {
+            revive::Step::Suspend(_) => (Some("true"), Some(true)),
+            revive::Step::Resume => (None, Some(false)),
+            revive::Step::Forget => (None, None),
+            revive::Step::Nothing | revive::Step::Tell(_) => return Ok(true),
+        };
+        let mut patch = serde_json::json!({"metadata": {
+            "resourceVersion": jobset.resource_version(),
+            "annotations": {keys::REVIVING: mark},
+        }});
+        if let Some(suspend) = suspend {
+            patch["spec"] = serde_json::json!({"suspend": suspend});
+        }
+        let (name, params) = (jobset.name_any(), PatchParams::default());
+        let api = self.api(jobset);
+        match api.patch(&name, &params, &Patch::Merge(&patch)).await {
+            Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(false),
+            other => other
+                .map(|_| true)
+                .map_err(api_error("give the gang a new round")),
+        }
     }
 
     /// Applies a condition to the JobSet's status, or says when to look again.

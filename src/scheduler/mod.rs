@@ -90,6 +90,11 @@ pub trait Scheduler: Sync {
     /// The objects that must exist for the gangs of one start of a workload.
     fn objects(&self, owner: &Owner, plan: &Plan, gangs: &[Gang<'_>]) -> Vec<DynamicObject>;
 
+    /// Why a gang that waits never starts once a waiting member is deleted, if so.
+    fn orphans(&self) -> Option<&'static str> {
+        None
+    }
+
     /// The queue that the plan's gangs wait in, where it is an object.
     fn queue(&self, _plan: &Plan) -> Option<Queue> {
         None

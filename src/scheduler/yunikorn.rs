@@ -125,6 +125,12 @@ impl Scheduler for Yunikorn {
     fn objects(&self, _owner: &Owner, _plan: &Plan, _gangs: &[Gang<'_>]) -> Vec<DynamicObject> {
         Vec::new()
     }
+
+    /// Placeholders belong to the first pod that YuniKorn saw, and go with it; the application is
+    /// over for it then, whatever pods are left or come (1.8).
+    fn orphans(&self) -> Option<&'static str> {
+        Some("yunikorn forgets a gang whose first pod goes")
+    }
 }
 
 /// The members of a role that room is held for: of all its gangs, which start together in a

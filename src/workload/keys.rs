@@ -25,6 +25,8 @@ pub const GANG: &str = "muster.dev/gang";
 pub const STAMP: &str = "muster.dev/stamp";
 /// Annotation on a resumed workload and its pod templates: the round.
 pub const ROUND: &str = "muster.dev/round";
+/// Annotation on a workload that Muster has suspended, to resume it once its pods are gone.
+pub const REVIVING: &str = "muster.dev/reviving";
 /// Label on every linked pod: the gang's index in its part. Its absence is how the webhook entry
 /// for pods finds those that are not linked yet.
 pub const INDEX: &str = "muster.dev/index";
@@ -64,7 +66,7 @@ impl Place {
     /// What Muster itself writes here.
     fn own_annotations(self) -> &'static [&'static str] {
         match self {
-            Self::Workload => &[ROUND],
+            Self::Workload => &[ROUND, REVIVING],
             Self::Group => &[STAMP],
             Self::PodTemplate => &[STAMP, ROUND],
         }
@@ -90,9 +92,10 @@ impl Place {
     }
 }
 
-/// The keys that may change while a gang lives: the timeouts, and the round that Muster counts.
+/// The keys that may change while a gang lives: the timeouts, and what Muster itself counts and
+/// marks.
 pub fn is_mutable(key: &str) -> bool {
-    matches!(key, TIMEOUT | TIMEOUT_ACTION | ROUND)
+    matches!(key, TIMEOUT | TIMEOUT_ACTION | ROUND | REVIVING)
 }
 
 /// Refuses `muster.dev/` annotations that do not exist or do not belong here.

@@ -142,12 +142,19 @@ fn check_scheduling(jobset: &JobSet<'_>, modes: &Modes, errors: &mut Vec<FieldEr
     ));
 }
 
+impl JobSet<'_> {
+    /// Whether Kueue suspends and resumes it.
+    pub fn is_kueues(&self) -> bool {
+        self.metadata.label(KUEUE_QUEUE).is_some()
+    }
+}
+
 fn check_suspend(jobset: &JobSet<'_>, reading: &mut Reading) {
     let policy = &reading.plan.policy;
     let Some(action) = &policy.timeout_action else {
         return;
     };
-    if action.value == TimeoutAction::Suspend && jobset.metadata.label(KUEUE_QUEUE).is_some() {
+    if action.value == TimeoutAction::Suspend && jobset.is_kueues() {
         reading.errors.push(FieldError::forbidden(
             action.at.clone(),
             "Kueue alone suspends and resumes the JobSets of its queues; \

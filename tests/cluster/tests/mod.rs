@@ -122,6 +122,14 @@ pub fn all() -> Vec<Test> {
             Home::Schedulers,
             better::volcano::a_gang_that_waited_once_is_scheduled,
         ),
+        test_in(
+            Home::Schedulers,
+            better::yunikorn::a_gang_that_is_resumed_at_once_is_a_gang_again,
+        ),
+        test_in(
+            Home::Schedulers,
+            better::yunikorn::a_gang_whose_first_pod_is_deleted_starts_all_the_same,
+        ),
     ]);
     tests.extend([
         test_in(

@@ -5,3 +5,4 @@ pub mod kai;
 pub mod koordinator;
 pub mod native;
 pub mod volcano;
+pub mod yunikorn;

@@ -134,14 +134,14 @@ spec:
 
 impl Sandbox {
     /// The JobSet's pods of one attempt; YuniKorn's placeholders are not among them.
-    async fn members(&self, attempt: &str) -> Result<Vec<Pod>> {
+    pub async fn members(&self, attempt: &str) -> Result<Vec<Pod>> {
         let api: Api<Pod> = Api::namespaced(self.client(), &self.namespace);
         let own = ListParams::default().labels(&format!("{ATTEMPT}={attempt}"));
         Ok(api.list(&own).await?.items)
     }
 
     /// Waits until the attempt has its pods, and then sees none of them bound for a while.
-    async fn stays_unbound(&self, attempt: &str, pods: usize) -> Result<()> {
+    pub async fn stays_unbound(&self, attempt: &str, pods: usize) -> Result<()> {
         self.wait_for(&format!("{pods} pods of attempt {attempt}"), async || {
             let members = self.members(attempt).await?.len();
             ensure!(members == pods, "there are {members}");
@@ -172,12 +172,12 @@ impl Sandbox {
         .await
     }
 
-    async fn cordon(&self, node: &str) -> Result<()> {
+    pub async fn cordon(&self, node: &str) -> Result<()> {
         self.patch_node(node, json!({"spec": {"unschedulable": true}}))
             .await
     }
 
-    async fn uncordon(&self, node: &str) -> Result<()> {
+    pub async fn uncordon(&self, node: &str) -> Result<()> {
         self.patch_node(node, json!({"spec": {"unschedulable": false}}))
             .await
     }

@@ -1,0 +1,186 @@
+//! Gangs that never start once a waiting member is deleted, and how they come back.
+//!
+//! YuniKorn (1.8) forgets a gang whose first pod goes, and pods that come later under the same
+//! application id wait for ever beside free nodes. A new round is a new application. So the JobSet
+//! is suspended, which takes its pods away, and resumed when they are gone. An annotation on it
+//! says so in between: whoever leads then resumes it.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use super::decide::{Actions, Standing};
+use super::observe::{Phase, Pod};
+use crate::workload::jobset::view::JobSet;
+use crate::workload::keys;
+
+/// What is to be done about a JobSet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Step {
+    Nothing,
+    /// Its gang is lost: take the pods away, and tell this.
+    Suspend(String),
+    /// Its gang is lost, and only a person can help: tell this.
+    Tell(String),
+    /// Its pods are gone: start anew.
+    Resume,
+    /// Somebody else has resumed it.
+    Forget,
+}
+
+/// The members that wait, by the gang's name.
+type Waiting = HashMap<String, BTreeSet<String>>;
+
+/// What was seen of gangs that wait, by the JobSet's uid.
+#[derive(Debug, Default)]
+pub struct Revivals(Mutex<HashMap<String, Waiting>>);
+
+impl Revivals {
+    pub fn look(&self, uid: &str, jobset: &JobSet<'_>, pods: &[Pod], actions: &Actions) -> Step {
+        // Kueue alone suspends and resumes the JobSets of its queues.
+        let ours = !jobset.is_kueues();
+        if ours && jobset.metadata.annotation(keys::REVIVING).is_some() {
+            self.forget(uid);
+            return match jobset.suspended() {
+                true if pods.iter().any(|pod| pod.phase.is_live()) => Step::Nothing,
+                true => Step::Resume,
+                false => Step::Forget,
+            };
+        }
+        let Some(why) = actions.orphans else {
+            self.forget(uid);
+            return Step::Nothing;
+        };
+        let Some(gang) = self.lost(uid, pods, &actions.gangs) else {
+            return Step::Nothing;
+        };
+        let note = format!("{gang}: a pod was deleted while the gang waited, and {why}");
+        // Other gangs of the JobSet may run: a suspension would end them.
+        let running = pods.iter().any(|pod| pod.phase == Phase::Bound);
+        if ours && !running {
+            Step::Suspend(format!("{note}: the JobSet is suspended and resumed"))
+        } else {
+            Step::Tell(format!("{note}: suspend the JobSet and resume it"))
+        }
+    }
+
+    /// A gang from which a waiting member has vanished. With a member on a node the gang had its
+    /// room once, and a replacement is placed by itself.
+    fn lost(&self, uid: &str, pods: &[Pod], gangs: &[Standing]) -> Option<String> {
+        let mut all = self.lock();
+        let before = all.remove(uid).unwrap_or_default();
+        let waiting = gangs.iter().filter(|gang| gang.waits() && gang.bound == 0);
+        let now: Waiting = waiting
+            .map(|gang| (gang.name.clone(), gang.pending.clone()))
+            .collect();
+        let exists = |uid: &String| pods.iter().any(|pod| pod.uid == *uid);
+        let gone = |name: &&String| before.get(*name).is_some_and(|b| !b.iter().all(exists));
+        let lost = now.keys().find(gone).cloned();
+        if !now.is_empty() {
+            all.insert(uid.to_owned(), now);
+        }
+        lost
+    }
+
+    /// A JobSet that is gone, or has no such gang.
+    pub fn forget(&self, uid: &str) {
+        self.lock().remove(uid);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, Waiting>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::admission::object::{self, Kind, Object};
+    use crate::controller::decide::State;
+
+    fn pod(uid: &str, phase: Phase) -> Pod {
+        Pod {
+            uid: uid.to_owned(),
+            part: "all".to_owned(),
+            index: 0,
+            attempt: Default::default(),
+            phase,
+            created: None,
+            unscheduled: None,
+        }
+    }
+
+    fn look(revivals: &Revivals, jobset: &Value, pods: &[Pod]) -> Step {
+        let bound = pods.iter().filter(|p| p.phase == Phase::Bound).count();
+        let pending = pods.iter().filter(|p| p.phase == Phase::Pending);
+        let actions = Actions {
+            orphans: Some("it is forgotten"),
+            gangs: vec![Standing {
+                name: "train-all-0".to_owned(),
+                state: State::Waiting(None),
+                bound,
+                quorum: 3,
+                size: 3,
+                stranded: None,
+                pending: pending.map(|pod| pod.uid.clone()).collect(),
+                age: None,
+            }],
+            ..Actions::default()
+        };
+        let json = jobset.to_string();
+        let Ok(Object::JobSet(view)) = object::read(Kind::JobSet, &json) else {
+            panic!("not a JobSet");
+        };
+        revivals.look("4d1c", &view, pods, &actions)
+    }
+
+    fn waiting(uids: &[&str]) -> Vec<Pod> {
+        uids.iter().map(|uid| pod(uid, Phase::Pending)).collect()
+    }
+
+    #[test]
+    fn a_gang_that_loses_a_waiting_member_is_revived_once() {
+        let (revivals, jobset) = (Revivals::default(), json!({"metadata": {}}));
+        let step = |uids: &[&str]| look(&revivals, &jobset, &waiting(uids));
+        assert_eq!(step(&["a", "b"]), Step::Nothing);
+        assert_eq!(step(&["a", "b", "c"]), Step::Nothing);
+        assert!(matches!(step(&["b", "c", "d"]), Step::Suspend(_)));
+        assert_eq!(step(&["b", "c", "d"]), Step::Nothing);
+    }
+
+    #[test]
+    fn a_member_that_is_placed_or_fails_is_not_lost() {
+        let (revivals, jobset) = (Revivals::default(), json!({"metadata": {}}));
+        for phase in [Phase::Bound, Phase::Failed] {
+            look(&revivals, &jobset, &waiting(&["a", "b"]));
+            let now = [pod("a", phase), pod("b", Phase::Pending)];
+            assert_eq!(look(&revivals, &jobset, &now), Step::Nothing);
+        }
+    }
+
+    #[test]
+    fn kueue_is_not_overruled() {
+        let revivals = Revivals::default();
+        let jobset = json!({"metadata": {"labels": {"kueue.x-k8s.io/queue-name": "q"},
+            "annotations": {"muster.dev/reviving": "true"}}, "spec": {"suspend": true}});
+        assert_eq!(look(&revivals, &jobset, &waiting(&["a"])), Step::Nothing);
+        let lost = look(&revivals, &jobset, &waiting(&["b"]));
+        assert!(matches!(lost, Step::Tell(_)), "{lost:?}");
+    }
+
+    #[test]
+    fn a_marked_jobset_is_resumed_when_its_pods_are_gone() {
+        let revivals = Revivals::default();
+        let marked = |suspend: bool| {
+            json!({"metadata": {"annotations": {"muster.dev/reviving": "true"}},
+                "spec": {"suspend": suspend}})
+        };
+        assert_eq!(
+            look(&revivals, &marked(true), &waiting(&["a"])),
+            Step::Nothing
+        );
+        assert_eq!(look(&revivals, &marked(true), &[]), Step::Resume);
+        assert_eq!(look(&revivals, &marked(false), &[]), Step::Forget);
+    }
+}
