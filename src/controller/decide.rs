@@ -264,7 +264,7 @@ fn standing(gang: &Gang<'_>, members: &[&Pod], made: &[DynamicObject]) -> Standi
         bound,
         quorum: gang.quorum(),
         size: gang.part.size(),
-        live: pods.iter().filter(|pod| pod.phase.is_live()).count(),
+        live: members.iter().filter(|pod| pod.phase.is_live()).count(),
         suspect: "",
         stranded: None,
         pending: pending.map(|pod| pod.uid.clone()).collect(),

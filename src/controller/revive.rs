@@ -122,6 +122,8 @@ mod tests {
                 bound,
                 quorum: 3,
                 size: 3,
+                live: pods.len(),
+                suspect: "",
                 stranded: None,
                 pending: pending.map(|pod| pod.uid.clone()).collect(),
                 age: None,
