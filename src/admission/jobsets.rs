@@ -30,10 +30,10 @@ pub fn judge(jobset: &JobSet<'_>, namespace: &str, cluster: &Snapshot) -> Judged
 /// The same for a stored JobSet, whose gangs keep what was stamped on them.
 pub fn judge_stored(jobset: &JobSet<'_>, namespace: &str, cluster: &Snapshot) -> Judged {
     judge_for(jobset, |plan| {
-        let chosen = choose(plan, namespace, cluster)?;
-        let kept = stored_stamp(jobset).filter(|stamp| stamp.scheduler == chosen.kind());
+        let kind = scheduler::resolve(plan, namespace, cluster)?;
+        let kept = stored_stamp(jobset).filter(|stamp| stamp.scheduler == kind);
         let kept = kept.and_then(|stamp| scheduler::stamped(&stamp, cluster).ok());
-        Ok(kept.unwrap_or(chosen))
+        kept.map_or_else(|| choose(plan, namespace, cluster), Ok)
     })
 }
 

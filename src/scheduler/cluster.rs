@@ -173,7 +173,8 @@ impl Snapshot {
         Self {
             native: Some(native),
             default: Some(default),
-            served: vec![default],
+            // Whichever is named may be there.
+            served: SchedulerKind::ALL.to_vec(),
             namespaces: HashMap::new(),
             job_templates: JobTemplates::KeepLinks,
             sub_groups: SubGroups::Known,

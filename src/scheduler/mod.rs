@@ -129,6 +129,22 @@ fn scheduler_name(kind: SchedulerKind, role: &Role) -> Option<String> {
 pub enum Unavailable {
     #[error("the cluster does not serve native gangs: {}", lacks(*.0))]
     NoNativeApi(Option<Release>),
+    #[error(
+        "the cluster does not serve {kind}'s PodGroups: install {kind} first, or name a scheduler \
+         that is there ({})",
+        names(.served)
+    )]
+    NotServed {
+        kind: SchedulerKind,
+        served: Vec<SchedulerKind>,
+    },
+}
+
+/// YuniKorn serves no API, and is always a choice.
+fn names(served: &[SchedulerKind]) -> String {
+    let names = served.iter().chain([&SchedulerKind::Yunikorn]);
+    let names: Vec<&str> = names.map(|kind| kind.as_str()).collect();
+    names.join(", ")
 }
 
 fn lacks(release: Option<Release>) -> String {
@@ -164,17 +180,33 @@ pub fn known() -> Vec<(String, &'static dyn Scheduler)> {
     known
 }
 
-/// The backend of a gang that was stamped, also when the configuration has changed since.
+/// The backend of a gang that was stamped, also when the cluster or the configuration has changed
+/// since.
 pub fn stamped(stamp: &Stamp, cluster: &Snapshot) -> Result<&'static dyn Scheduler, Unavailable> {
-    match stamp.scheduler {
-        SchedulerKind::Koordinator => Ok(koordinator::backend(stamp.way)),
-        kind => backend(kind, cluster),
-    }
+    of(stamp.scheduler, stamp.way, cluster)
 }
 
 /// The backend of a scheduler on this cluster, for a new gang.
 pub fn backend(
     kind: SchedulerKind,
+    cluster: &Snapshot,
+) -> Result<&'static dyn Scheduler, Unavailable> {
+    let needs_api = match kind {
+        // Its own error says what is missing.
+        SchedulerKind::Native | SchedulerKind::Yunikorn => false,
+        SchedulerKind::Koordinator => cluster.koordinator == KoordinatorWay::PodGroup,
+        SchedulerKind::Volcano | SchedulerKind::Coscheduling | SchedulerKind::Kai => true,
+    };
+    if needs_api && !cluster.served.contains(&kind) {
+        let served = cluster.served.clone();
+        return Err(Unavailable::NotServed { kind, served });
+    }
+    of(kind, cluster.koordinator, cluster)
+}
+
+fn of(
+    kind: SchedulerKind,
+    way: KoordinatorWay,
     cluster: &Snapshot,
 ) -> Result<&'static dyn Scheduler, Unavailable> {
     match kind {
@@ -187,7 +219,7 @@ pub fn backend(
         SchedulerKind::Volcano => Ok(volcano::backend(cluster.sub_groups)),
         SchedulerKind::Coscheduling => Ok(&coscheduling::Coscheduling),
         SchedulerKind::Kai => Ok(&kai::Kai),
-        SchedulerKind::Koordinator => Ok(koordinator::backend(cluster.koordinator)),
+        SchedulerKind::Koordinator => Ok(koordinator::backend(way)),
         SchedulerKind::Yunikorn => Ok(&yunikorn::Yunikorn),
     }
 }

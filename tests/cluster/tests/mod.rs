@@ -57,7 +57,7 @@ pub fn all() -> Vec<Test> {
         test(endings::a_failed_gang_leaves_nothing),
         test(endings::a_finished_jobset_that_times_out_leaves_nothing),
         test(endings::a_deleted_jobset_or_namespace_takes_its_gang_along),
-        test(choice::the_namespaces_label_chooses_the_scheduler),
+        test(choice::a_scheduler_that_is_not_there_is_refused),
         test(choice::native_gangs_that_are_not_served_are_refused_with_what_is_missing),
         test(foreign::a_podgroup_of_the_gangs_name_is_left_alone),
         test(crd::the_fields_are_added_once_and_taken_away_exactly),
@@ -143,6 +143,18 @@ pub fn all() -> Vec<Test> {
         test_in(
             Home::Schedulers,
             better::koordinator::a_resumed_gang_is_all_or_nothing_again,
+        ),
+        test_in(
+            Home::Schedulers,
+            choice::the_namespaces_label_chooses_the_scheduler,
+        ),
+        test_in(
+            Home::Schedulers,
+            choice::where_several_are_served_the_nearest_word_counts,
+        ),
+        test_in(
+            Home::Schedulers,
+            choice::a_running_gang_keeps_its_scheduler_when_the_namespace_moves,
         ),
     ]);
     tests.push(test_in(
