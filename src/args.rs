@@ -169,7 +169,7 @@ pub struct Cluster {
     #[arg(long, env = "MUSTER_SCHEDULER", value_name = "NAME", value_parser = parse_scheduler)]
     pub scheduler: Option<SchedulerKind>,
 
-    /// Kubernetes version, for native gangs where there is no cluster: 1.35, 1.36 or 1.37
+    /// Kubernetes version, for native gangs where there is no cluster: 1.35, 1.36, 1.37, or 1.37-composites (with CompositePodGroups, for bundles)
     #[arg(
         long,
         env = "MUSTER_KUBERNETES",

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::patch::PatchBuilder;
-use super::stamps::{Stamps, missing_stamps, stamp, stamp_round};
+use super::stamps::{Stamps, keep_marks, missing_stamps, stamp, stamp_round};
 use super::{Decided, Decision, Phase, Review};
 use crate::gang::{FieldError, FieldPath, Plan, Stamp};
 use crate::scheduler::{self, Scheduler, Snapshot};
@@ -134,21 +134,26 @@ pub fn decide(
         }
         (None, Phase::Validate) => {}
         (Some(old), _) => {
-            let before = judge_stored(old, namespace, cluster);
+            let mut before = judge_stored(old, namespace, cluster);
             let unstamped = missing_stamps(new, &judged, Stamps::Present);
             // An error that the stored object already has must not hold up other updates.
             let mut stored = missing_stamps(old, &before, Stamps::Present);
-            stored.extend(before.errors);
+            stored.extend(std::mem::take(&mut before.errors));
             judged.errors.retain(|error| !stored.contains(error));
             let unstamped = unstamped.into_iter().filter(|e| !stored.contains(e));
             let mut refused = Vec::new();
             let mut restored = false;
             for change in update::changes(old, new) {
-                let restorable = phase == Phase::Mutate && review.by_service_account();
+                let musters = change.is_stamp() || change.is_choice();
+                let accident = musters || review.by_service_account();
+                let restorable = phase == Phase::Mutate && accident;
                 match change.old.clone() {
                     Some(value) if change.is_drop() && restorable => {
                         restore(&mut patch, new, &change.tokens, value);
                         restored = true;
+                        if change.is_stamp() {
+                            continue;
+                        }
                         warnings.push(format!(
                             "{}: dropped by {}, and put back: the field is immutable",
                             change.field,
@@ -165,6 +170,7 @@ pub fn decide(
                 judged.errors.extend(unstamped);
             }
             judged.errors.extend(refused);
+            keep_marks(&mut patch, old, new, &before.plan, before.backend);
             stamp_round(&mut patch, old, new);
         }
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::jobsets::Judged;
 use super::patch::PatchBuilder;
-use crate::gang::{FieldError, FieldPath, Part, Plan, Role, Stamp};
+use crate::gang::{FieldError, FieldPath, Part, Plan, Role, SchedulerKind, Stamp};
 use crate::scheduler::Scheduler;
 use crate::workload::jobset::update;
 use crate::workload::jobset::view::{JobSet, ReplicatedJob};
@@ -189,6 +189,46 @@ pub fn missing_stamps(jobset: &JobSet<'_>, judged: &Judged, how: Stamps) -> Vec<
         }
     }
     errors
+}
+
+/// Puts back what the scheduler was promised on pod templates and an update has dropped with its
+/// list of ReplicatedJobs: the scheduler's name, and labels and annotations of its own.
+pub fn keep_marks(
+    patch: &mut PatchBuilder,
+    old: &JobSet<'_>,
+    new: &JobSet<'_>,
+    plan: &Plan,
+    backend: Option<&dyn Scheduler>,
+) {
+    let Some(backend) = backend else {
+        return;
+    };
+    for (i, job) in new.spec.replicated_jobs.iter().enumerate() {
+        let before = old.spec.replicated_jobs.iter().find(|b| b.name == job.name);
+        let Some((before, seat)) = before.zip(seat(plan, job)) else {
+            continue;
+        };
+        let index = i.to_string();
+        let base = pods_path(&index);
+        let (before, template) = (&before.template.spec.template, &job.template.spec.template);
+        let (was, meta) = (before.metadata.as_ref(), template.metadata.as_ref());
+        let mut marks = backend.stamp(plan, seat.role);
+        marks.labels.retain(|key, value| {
+            was.and_then(|m| m.label(key)) == Some(value)
+                && meta.and_then(|m| m.label(key)).is_none()
+        });
+        marks.annotations.retain(|key, value| {
+            was.and_then(|m| m.annotation(key)) == Some(value)
+                && meta.and_then(|m| m.annotation(key)).is_none()
+        });
+        patch.metadata(&base, meta, &marks.labels, &marks.annotations);
+        let name = before.spec.scheduler_name.as_deref();
+        let dropped = template.spec.scheduler_name.is_none() && template.spec.present;
+        // Kubernetes fills in its own name by itself.
+        let kept = name.filter(|_| dropped && backend.kind() != SchedulerKind::Native);
+        marks.scheduler_name = kept.map(str::to_owned);
+        patch.scheduler_name(&base, None, &marks);
+    }
 }
 
 /// Writes the round that the update leaves the JobSet in: on itself, and on the pod templates of

@@ -68,7 +68,7 @@ impl Scheduler for Native {
     }
 
     fn suspect(&self) -> &'static str {
-        "kube-scheduler needs the feature gates GenericWorkload, TopologyAwareWorkloadScheduling \
+        "look whether kube-scheduler runs with the feature gates GenericWorkload, TopologyAwareWorkloadScheduling \
          and CompositePodGroup"
     }
 

@@ -41,7 +41,7 @@ impl Scheduler for Native {
     }
 
     fn suspect(&self) -> &'static str {
-        "kube-scheduler needs the feature gates GenericWorkload and GangScheduling"
+        "look whether kube-scheduler runs with the feature gates GenericWorkload and GangScheduling"
     }
 
     fn objects(&self, owner: &Owner, plan: &Plan, gangs: &[Gang<'_>]) -> Vec<DynamicObject> {

@@ -53,7 +53,7 @@ impl Scheduler for Native {
     }
 
     fn suspect(&self) -> &'static str {
-        "kube-scheduler needs the feature gate GenericWorkload"
+        "look whether kube-scheduler runs with the feature gate GenericWorkload"
     }
 
     fn objects(&self, owner: &Owner, plan: &Plan, gangs: &[Gang<'_>]) -> Vec<DynamicObject> {

@@ -31,11 +31,24 @@ impl Change {
         self.old.is_some() && self.new.is_none()
     }
 
+    /// Whether Muster wrote it, and no user did. A client-side `kubectl apply` drops such a key
+    /// whenever it writes the list of ReplicatedJobs anew.
+    pub fn is_stamp(&self) -> bool {
+        [keys::STAMP, keys::GANG].contains(&self.key())
+    }
+
+    /// Whether Muster writes it where the user did not. `kubectl replace` drops it.
+    pub fn is_choice(&self) -> bool {
+        self.key() == keys::SCHEDULER
+    }
+
+    fn key(&self) -> &str {
+        self.tokens.last().map_or("", String::as_str)
+    }
+
     pub fn error(&self) -> FieldError {
-        let written_by_muster = [keys::STAMP, keys::GANG, keys::SCHEDULER];
-        let last = self.tokens.last().map_or("", String::as_str);
-        let remedy = if self.is_drop() && written_by_muster.contains(&last) {
-            "Muster wrote it when the JobSet was created; kubectl apply and edit keep it"
+        let remedy = if self.is_drop() && self.is_stamp() {
+            "Muster wrote it when the JobSet was created, and needs it"
         } else {
             "delete the JobSet and create it anew to change it"
         };

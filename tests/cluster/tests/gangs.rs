@@ -168,3 +168,29 @@ pub async fn suspending_a_gang_that_kueue_governs_is_refused(sandbox: Sandbox) -
     );
     Ok(())
 }
+
+/// A client-side apply writes the list of ReplicatedJobs anew, and drops what Muster wrote in it.
+/// JobSet's own defaults are spelled out: without them JobSet itself refuses the second apply.
+pub async fn the_same_manifest_can_be_applied_again(sandbox: Sandbox) -> Result<()> {
+    sandbox.nodes(1, 2).await?;
+    let group = group("workers", 1, 2, "    groupName: default");
+    let group = group.replace(
+        "backoffLimit: 0",
+        "backoffLimit: 0\n        completionMode: Indexed",
+    );
+    let annotations = format!("{WHOLE}, muster.dev/scheduler: volcano, muster.dev/timeout: 10m");
+    let text = jobset(&annotations, "suspend: false", &[group]);
+    for text in [&text, &text, &text.replace("timeout: 10m", "timeout: 20m")] {
+        let output = sandbox.kubectl(&["apply", "-f", "-"], text).await?;
+        let said = String::from_utf8_lossy(&output.stderr);
+        ensure!(output.status.success(), "{said}");
+    }
+    let args = ["get", "jobset", "train", "-o", "yaml"];
+    let stored = sandbox.kubectl(&args, "").await?.stdout;
+    let stored = String::from_utf8_lossy(&stored);
+    for kept in ["muster.dev/stamp", "schedulerName: volcano", "timeout: 20m"] {
+        ensure!(stored.contains(kept), "no {kept} in {stored}");
+    }
+    sandbox.all_bound(2).await?;
+    Ok(())
+}

@@ -146,6 +146,10 @@ pub fn all() -> Vec<Test> {
         ),
         test_in(
             Home::Schedulers,
+            gangs::the_same_manifest_can_be_applied_again,
+        ),
+        test_in(
+            Home::Schedulers,
             choice::the_namespaces_label_chooses_the_scheduler,
         ),
         test_in(

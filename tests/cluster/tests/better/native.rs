@@ -16,7 +16,7 @@ pub async fn a_gang_that_the_scheduler_does_not_hold_together_is_told(
     sandbox.nodes(1, 3).await?;
     sandbox.apply(&gang("train", 4, "1")).await?;
     let note = sandbox.told("GangBroken").await?;
-    let missing = "kube-scheduler needs the feature gates GenericWorkload and GangScheduling";
+    let missing = "look whether kube-scheduler runs with the feature gates GenericWorkload and GangScheduling";
     ensure!(
         note.contains("3 pods are placed without the others"),
         "{note}"
