@@ -84,13 +84,16 @@ pub enum Crd {
         #[command(flatten)]
         target: Target,
     },
-    /// Remove the fields that extend added, and nothing else. JobSets lose them with the CRD
+    /// Remove the fields that extend added, and nothing else. Refused while a JobSet uses them
     #[command(after_help = "Example:
   muster crd revert --dry-run")]
     Revert {
         /// Print what would change, and write nothing
         #[arg(long)]
         dry_run: bool,
+        /// Also while JobSets use them: their gangs are lost
+        #[arg(long)]
+        force: bool,
         #[command(flatten)]
         target: Target,
     },

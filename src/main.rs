@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use clap::Parser as _;
 use muster::args::{Certs, Cli, Command, Crd, Files};
 use muster::cli::check::Verdict;
-use muster::cli::crd::{Mode, Wish};
+use muster::cli::crd::{InUse, Mode, Wish};
 use muster::cli::{check, crd, render, schedulers, serve};
 use muster::{certs, server};
 
@@ -86,7 +86,14 @@ fn change_crd(args: Crd) -> Result<ExitCode, Box<dyn std::error::Error>> {
             watch,
             target,
         } => (Wish::Extend, dry_run, watch, target),
-        Crd::Revert { dry_run, target } => (Wish::Revert, dry_run, false, target),
+        Crd::Revert {
+            dry_run,
+            force,
+            target,
+        } => {
+            let in_use = if force { InUse::Lose } else { InUse::Refuse };
+            (Wish::Revert(in_use), dry_run, false, target)
+        }
     };
     let mode = match (dry_run, watch) {
         (true, _) => Mode::DryRun,

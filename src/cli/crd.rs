@@ -8,7 +8,7 @@ use json_patch::{Patch, PatchOperation};
 use kube::api::{Api, PatchParams};
 use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
 use kube::runtime::{WatchStreamExt as _, watcher};
-use kube::{Client, api};
+use kube::{Client, ResourceExt as _, api};
 
 use super::connect::{self, ConnectError};
 use super::yaml;
@@ -18,7 +18,16 @@ use crate::workload::jobset::crd::{self, CRD, CrdError};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wish {
     Extend,
-    Revert,
+    Revert(InUse),
+}
+
+/// What happens to JobSets that use the fields when these go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum InUse {
+    /// Nothing: the fields stay as long as they are used.
+    Refuse,
+    /// They lose their gangs.
+    Lose,
 }
 
 /// Whether to write.
@@ -39,6 +48,12 @@ pub enum Error {
     Api(Box<kube::Error>),
     #[error(transparent)]
     Crd(#[from] CrdError),
+    #[error(
+        "{} JobSet(s) use these fields, and their pods would start without a gang: {}; delete \
+         them first, or lose their gangs with --force",
+        .0.len(), .0.iter().take(10).cloned().collect::<Vec<_>>().join(", ")
+    )]
+    InUse(Vec<String>),
     #[error(transparent)]
     Io(#[from] std::io::Error),
 }
@@ -57,6 +72,12 @@ pub async fn run(
     out: &mut dyn Write,
 ) -> Result<(), Error> {
     let client = connect::user(kubeconfig).await?;
+    if wish == Wish::Revert(InUse::Refuse) {
+        let users = users(client.clone()).await?;
+        if !users.is_empty() {
+            return Err(Error::InUse(users));
+        }
+    }
     let api = crds(client);
     step(&api, wish, mode, out).await?;
     if mode != Mode::Watch {
@@ -78,6 +99,26 @@ pub async fn run(
     Ok(())
 }
 
+/// The JobSets that use the fields.
+async fn users(client: Client) -> Result<Vec<String>, Error> {
+    let kind = GroupVersionKind::gvk("jobset.x-k8s.io", "v1alpha2", "JobSet");
+    let api: Api<DynamicObject> = Api::all_with(client, &ApiResource::from_gvk(&kind));
+    let mut users = Vec::new();
+    let mut page = api::ListParams::default().limit(500);
+    loop {
+        let list = api.list(&page).await?;
+        let using = list.items.iter().filter(|jobset| crd::uses(&jobset.data));
+        users.extend(using.map(|jobset| {
+            let namespace = jobset.namespace().unwrap_or_default();
+            format!("{namespace}/{}", jobset.name_any())
+        }));
+        match list.metadata.continue_.filter(|token| !token.is_empty()) {
+            Some(token) => page = page.continue_token(&token),
+            None => return Ok(users),
+        }
+    }
+}
+
 fn crds(client: Client) -> Api<DynamicObject> {
     let kind = GroupVersionKind::gvk("apiextensions.k8s.io", "v1", "CustomResourceDefinition");
     Api::all_with(client, &ApiResource::from_gvk(&kind))
@@ -92,7 +133,7 @@ async fn step(
     let installed = api.get(CRD).await?;
     let patch = match wish {
         Wish::Extend => crd::extend(&installed.data)?,
-        Wish::Revert => crd::revert(&installed.data)?,
+        Wish::Revert(_) => crd::revert(&installed.data)?,
     };
     if patch.0.is_empty() {
         if mode != Mode::Watch {

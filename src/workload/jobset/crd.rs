@@ -21,6 +21,17 @@ pub enum CrdError {
     Taken(&'static str),
 }
 
+/// Whether a JobSet uses one of the fields.
+pub fn uses(jobset: &Value) -> bool {
+    let spec = &jobset["spec"];
+    let groups = spec["replicatedJobs"].as_array().into_iter().flatten();
+    let mut groups = groups.map(|group| &group["gangConfig"]);
+    ["gangConfig", "groupSchedulingConfig"]
+        .iter()
+        .any(|field| !spec[field].is_null())
+        || groups.any(|config| !config.is_null())
+}
+
 /// One field: where its parent's properties are, its name, its schema.
 struct Field {
     path: &'static [&'static str],

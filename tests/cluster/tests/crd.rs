@@ -73,6 +73,20 @@ pub async fn the_fields_are_added_once_and_taken_away_exactly(sandbox: Sandbox) 
     ensure!(said.contains("nothing to change"), "{said}");
     assert_eq!(stored(&installed).await?, extended);
 
+    // A JobSet that uses a field would lose its gang.
+    let mut user = jobset("user");
+    user["spec"]["replicatedJobs"][0]["gangConfig"] = json!({"gangMode": "Gang"});
+    installed.objects.apply(&user, "kube-system").await?;
+    let refused = muster(&installed, &["revert"]).await;
+    let said = refused.expect_err("it is used").to_string();
+    ensure!(said.contains("kube-system/user"), "{said}");
+    assert_eq!(stored(&installed).await?, extended);
+    let jobsets = installed
+        .objects
+        .api("jobset.x-k8s.io/v1alpha2", "JobSet", "kube-system");
+    let now = kube::api::DeleteParams::default();
+    jobsets.await?.delete("user", &now).await?;
+
     muster(&installed, &["revert", "--dry-run"]).await?;
     assert_eq!(stored(&installed).await?, extended);
     muster(&installed, &["revert"]).await?;
