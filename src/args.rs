@@ -7,7 +7,7 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::cli::check::Output;
 use crate::gang::name::is_dns_subdomain;
-use crate::gang::{KoordinatorWay, SchedulerKind};
+use crate::gang::{KoordinatorWay, SchedulerKind, Unasked};
 use crate::scheduler::{Dialect, Snapshot};
 use crate::server::LogFormat;
 
@@ -190,6 +190,18 @@ pub struct Cluster {
         default_value_t
     )]
     pub koordinator: KoordinatorWay,
+
+    /// Which LeaderWorkerSets are gangs, replica by replica: those that say so in the annotation
+    /// muster.dev/gang-mode, or all but those that say Off. A cluster needs the overlay
+    /// manifests/all-leaderworkersets for all
+    #[arg(
+        long = "leaderworkersets",
+        env = "MUSTER_LEADERWORKERSETS",
+        value_name = "WHICH",
+        value_enum,
+        default_value_t
+    )]
+    pub leader_worker_sets: Unasked,
 }
 
 impl Cluster {
@@ -197,6 +209,7 @@ impl Cluster {
         let scheduler = self.scheduler.unwrap_or(SchedulerKind::Native);
         Snapshot {
             koordinator: self.koordinator,
+            leader_worker_sets: self.leader_worker_sets,
             ..Snapshot::assumed(scheduler, self.kubernetes)
         }
     }

@@ -8,7 +8,7 @@ use k8s_openapi::jiff::Timestamp;
 use kube::core::DynamicObject;
 use muster::admission::object::{self, Kind, Object};
 use muster::cli::admit;
-use muster::controller::decide::{self, Actions, Seen, State};
+use muster::controller::decide::{self, Actions, Seen, State, Workload};
 use muster::controller::observe::{Phase, Pod};
 use muster::gang::{Attempt, KoordinatorWay, SchedulerKind};
 use muster::scheduler::{Dialect, Snapshot};
@@ -33,7 +33,7 @@ fn decide(jobset: &Value, pods: &[Pod], made: &[DynamicObject], cluster: &Snapsh
         panic!("not a JobSet");
     };
     let seen = Seen {
-        jobset: &view,
+        workload: Workload::JobSet(&view),
         namespace: "ml",
         pods,
         made,
@@ -50,7 +50,9 @@ fn pod(index: u32, attempt: u32, phase: Phase) -> Pod {
             whole: attempt,
             own: 0,
         },
+        life: None,
         phase,
+        dying: false,
         created: None,
         unscheduled: (phase == Phase::Pending).then(|| "no room".into()),
     }

@@ -127,6 +127,21 @@ fn quorums_bundles_priorities_and_nine_gangs_reach_the_schedulers_objects() {
     }
 }
 
+/// A replica's pods and objects, on every backend.
+#[test]
+fn a_replica_of_a_leaderworkerset_reaches_every_scheduler() {
+    for (backend, cluster) in backends() {
+        let shown = rendered("rules", "lws", &cluster);
+        expect("rendered", &format!("lws@{backend}"), &shown);
+        if ["volcano", "yunikorn", "native-1.35"].contains(&backend.as_str()) {
+            for fixture in ["lws-leader-ready", "lws-leader-ready-one-template"] {
+                let shown = rendered("rules", fixture, &cluster);
+                expect("rendered", &format!("{fixture}@{backend}"), &shown);
+            }
+        }
+    }
+}
+
 /// A gang's object and its members' links must carry the same name, on every backend.
 #[test]
 fn every_link_points_at_an_object_that_render_prints() {

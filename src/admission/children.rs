@@ -3,14 +3,17 @@
 //! The link is written at the highest object where the gang is known: one call per Job, not per
 //! pod. Pods are linked themselves where a Job's template cannot keep the link.
 
+use std::collections::BTreeMap;
+
 use super::patch::{PatchBuilder, has_link};
 use super::{Decided, Decision, Operation, Phase, Review};
 use crate::gang::link::{ALL as LINKS, LinkPlace};
-use crate::gang::{FieldError, FieldPath, Member, Round};
+use crate::gang::{FieldError, FieldPath, Member, Round, Stamp};
 use crate::scheduler::{self, LinkSite, Marks, Resume, Scheduler, Snapshot};
 use crate::workload::child::{self, Job, Pod, PodSpec};
 use crate::workload::jobset::update;
 use crate::workload::keys;
+use crate::workload::lws::replica;
 use crate::workload::view::Meta;
 
 pub fn decide_job(
@@ -48,7 +51,10 @@ pub fn decide_job(
     match linked.foreign_link(&at, meta, &template.spec) {
         // A resume moves the link from the old round's gang to the new one's.
         Some(error) if !relink => deny(vec![error]),
-        _ => linked.patch(&["spec", "template"], meta, &template.spec),
+        _ => {
+            let patch = PatchBuilder::default();
+            linked.patch(patch, &["spec", "template"], meta, &template.spec)
+        }
     }
 }
 
@@ -61,31 +67,66 @@ pub fn decide_pod(phase: Phase, review: &Review<'_>, pod: &Pod<'_>, cluster: &Sn
         let linked = child::existing_link(Some(&pod.metadata), &pod.spec).is_some();
         return declarer(review, &pod.metadata, linked, "single pods");
     }
-    let round = update::round(&pod.metadata);
-    let linked = match link(&pod.metadata, &pod.spec, review, round, cluster) {
-        Ok(linked) => linked,
-        Err(errors) => return deny(errors),
-    };
-    let meta = Some(&pod.metadata);
-    let foreign = linked.foreign_link(&FieldPath::default(), meta, &pod.spec);
-    if let Some(error) = foreign {
-        return deny(vec![error]);
+    if replica::is_member(&pod.metadata) {
+        return decide_replica(phase, review, pod, cluster);
     }
-    match phase {
-        Phase::Mutate => linked.patch(&[], meta, &pod.spec),
-        Phase::Validate => {
-            let errors: Vec<FieldError> = [
-                linked.lost_link(meta, &pod.spec),
-                linked.other_scheduler(&pod.spec),
-            ]
-            .into_iter()
-            .flatten()
-            .collect();
-            if errors.is_empty() {
-                Decision::untouched().about(linked.name())
-            } else {
-                deny(errors)
-            }
+    let round = update::round(&pod.metadata);
+    match link(&pod.metadata, &pod.spec, review, round, cluster) {
+        Ok(linked) => linked.decide_pod(phase, pod, PatchBuilder::default()),
+        Err(errors) => deny(errors),
+    }
+}
+
+/// A pod of a LeaderWorkerSet. Leaders come twice: before LeaderWorkerSet's webhook, for a key of
+/// their own, and after it, when their index is known too.
+fn decide_replica(phase: Phase, review: &Review<'_>, pod: &Pod<'_>, cluster: &Snapshot) -> Decided {
+    let meta = &pod.metadata;
+    if replica::is_ganged_already(meta) {
+        let warning = "LeaderWorkerSet makes this pod's gang itself: Muster stands aside";
+        let patch = PatchBuilder::default().finish();
+        return Decision::allow(patch, vec![warning.to_owned()]).about(String::new());
+    }
+    let mut patch = PatchBuilder::default();
+    let key = match phase {
+        Phase::Mutate => replica::key(meta, &review.uid),
+        Phase::Validate => meta.label(replica::GROUP_KEY).map(str::to_owned),
+    };
+    if let Some(key) = &key {
+        let labels = BTreeMap::from([(replica::GROUP_KEY, key.clone())]);
+        patch.metadata(&[], Some(meta), &labels, &BTreeMap::new());
+    }
+    if phase == Phase::Mutate && (replica::is_raw(meta) || key.is_none()) {
+        return Decision::allow(patch.finish(), Vec::new()).about(String::new());
+    }
+    let member =
+        |stamp, _: &dyn Scheduler| replica::member(meta, key.as_deref(), review.namespace(), stamp);
+    match link_as(member, meta, &pod.spec, cluster) {
+        Ok(linked) => linked.decide_pod(phase, pod, patch),
+        Err(errors) => deny(errors),
+    }
+}
+
+impl Linked {
+    fn decide_pod(&self, phase: Phase, pod: &Pod<'_>, patch: PatchBuilder) -> Decided {
+        let meta = Some(&pod.metadata);
+        let foreign = self.foreign_link(&FieldPath::default(), meta, &pod.spec);
+        if let Some(error) = foreign {
+            return deny(vec![error]);
+        }
+        if phase == Phase::Mutate {
+            return self.patch(patch, &[], meta, &pod.spec);
+        }
+        let errors: Vec<FieldError> = [
+            self.lost_link(meta, &pod.spec),
+            self.other_scheduler(&pod.spec),
+        ]
+        .into_iter()
+        .flatten()
+        .collect();
+        if errors.is_empty() {
+            Decision::untouched().about(self.name())
+        } else {
+            deny(errors)
         }
     }
 }
@@ -109,6 +150,18 @@ fn link(
     round: Round,
     cluster: &Snapshot,
 ) -> Result<Linked, Vec<FieldError>> {
+    let member = |stamp, backend: &dyn Scheduler| {
+        child::member(meta, review.namespace(), stamp, backend.round(round))
+    };
+    link_as(member, meta, spec, cluster)
+}
+
+fn link_as(
+    member: impl FnOnce(Stamp, &dyn Scheduler) -> Result<Member, Vec<FieldError>>,
+    meta: &Meta<'_>,
+    spec: &PodSpec<'_>,
+    cluster: &Snapshot,
+) -> Result<Linked, Vec<FieldError>> {
     let stamp = child::stamp(meta).map_err(|error| vec![error])?;
     let kind = stamp.scheduler;
     let backend = scheduler::stamped(&stamp, cluster).map_err(|unavailable| {
@@ -119,7 +172,7 @@ fn link(
             detail,
         )]
     })?;
-    let member = child::member(meta, review.namespace(), stamp, backend.round(round))?;
+    let member = member(stamp, backend)?;
     let mut marks = backend.link(&member, &|| spec.shape());
     marks.labels.insert(keys::INDEX, member.index().to_string());
     Ok(Linked {
@@ -134,8 +187,13 @@ impl Linked {
         self.member.name().to_string()
     }
 
-    fn patch(&self, base: &[&str], meta: Option<&Meta<'_>>, spec: &PodSpec<'_>) -> Decided {
-        let mut patch = PatchBuilder::default();
+    fn patch(
+        &self,
+        mut patch: PatchBuilder,
+        base: &[&str],
+        meta: Option<&Meta<'_>>,
+        spec: &PodSpec<'_>,
+    ) -> Decided {
         patch.marks(base, meta, spec, &self.marks);
         Decision::allow(patch.finish(), Vec::new()).about(self.name())
     }

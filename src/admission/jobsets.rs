@@ -4,32 +4,26 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+use super::judge::{Judged, choose};
 use super::patch::PatchBuilder;
 use super::stamps::{Stamps, keep_marks, missing_stamps, stamp, stamp_round};
 use super::{Decided, Decision, Phase, Review};
-use crate::gang::{FieldError, FieldPath, Plan, Stamp};
-use crate::scheduler::{self, Scheduler, Snapshot};
+use crate::gang::Stamp;
+use crate::scheduler::{self, Snapshot};
 use crate::workload::jobset::view::JobSet;
 use crate::workload::jobset::{self, update};
 use crate::workload::keys;
 
-/// A JobSet with everything that is wrong with it, and its scheduler when one could be found.
-pub struct Judged {
-    pub plan: Plan,
-    pub errors: Vec<FieldError>,
-    pub warnings: Vec<String>,
-    pub unquoted_off: Vec<(Vec<String>, String)>,
-    pub backend: Option<&'static dyn Scheduler>,
-}
-
 /// Reads a new JobSet and holds its plan against the scheduler that it will go to.
 pub fn judge(jobset: &JobSet<'_>, namespace: &str, cluster: &Snapshot) -> Judged {
-    judge_for(jobset, |plan| choose(plan, namespace, cluster))
+    Judged::of(jobset::read(jobset), |plan| {
+        choose(plan, namespace, cluster)
+    })
 }
 
 /// The same for a stored JobSet, whose gangs keep what was stamped on them.
 pub fn judge_stored(jobset: &JobSet<'_>, namespace: &str, cluster: &Snapshot) -> Judged {
-    judge_for(jobset, |plan| {
+    Judged::of(jobset::read(jobset), |plan| {
         let kind = scheduler::resolve(plan, namespace, cluster)?;
         let kept = stored_stamp(jobset).filter(|stamp| stamp.scheduler == kind);
         let kept = kept.and_then(|stamp| scheduler::stamped(&stamp, cluster).ok());
@@ -44,57 +38,6 @@ fn stored_stamp(jobset: &JobSet<'_>) -> Option<Stamp> {
         let text = job.template.metadata.as_ref()?.annotation(keys::STAMP)?;
         Stamp::parse(text).ok()
     })
-}
-
-fn judge_for(
-    jobset: &JobSet<'_>,
-    choose: impl FnOnce(&Plan) -> Result<&'static dyn Scheduler, FieldError>,
-) -> Judged {
-    let reading = jobset::read(jobset);
-    let mut judged = Judged {
-        plan: reading.plan,
-        errors: reading.errors,
-        warnings: reading.warnings,
-        unquoted_off: reading.unquoted_off,
-        backend: None,
-    };
-    if judged.plan.parts.is_empty() {
-        return judged;
-    }
-    match choose(&judged.plan) {
-        Err(error) => judged.errors.push(error),
-        Ok(backend) => {
-            let kind = backend.kind();
-            let (errors, warnings) = scheduler::refusals(kind, backend.abilities(), &judged.plan);
-            judged
-                .errors
-                .extend(scheduler::check_scheduler_names(&judged.plan, kind));
-            judged.errors.extend(errors);
-            judged.errors.extend(backend.check(&judged.plan));
-            judged.warnings.extend(warnings);
-            judged.backend = Some(backend);
-        }
-    }
-    judged
-}
-
-fn choose(
-    plan: &Plan,
-    namespace: &str,
-    cluster: &Snapshot,
-) -> Result<&'static dyn Scheduler, FieldError> {
-    let kind = scheduler::resolve(plan, namespace, cluster)?;
-    scheduler::backend(kind, cluster).map_err(|unavailable| {
-        let at = match &plan.policy.scheduler {
-            Some(scheduler) => scheduler.at.clone(),
-            None => annotation(keys::SCHEDULER),
-        };
-        FieldError::invalid(at, kind.as_str(), unavailable.to_string())
-    })
-}
-
-fn annotation(key: &str) -> FieldPath {
-    FieldPath::new("metadata").child("annotations").key(key)
 }
 
 pub fn decide(
@@ -113,13 +56,7 @@ pub fn decide(
         None => judge(new, namespace, cluster),
         Some(_) => judge_stored(new, namespace, cluster),
     };
-    let parts: Vec<&str> = judged
-        .plan
-        .parts
-        .iter()
-        .map(|p| p.name().as_str())
-        .collect();
-    let gang = parts.join(",");
+    let gang = judged.gang();
     let mut patch = PatchBuilder::default();
     let mut warnings = Vec::new();
     for (pointer, warning) in std::mem::take(&mut judged.unquoted_off) {

@@ -6,6 +6,8 @@
 
 mod children;
 pub mod jobsets;
+pub mod judge;
+pub mod lws;
 pub mod object;
 pub mod patch;
 mod response;
@@ -160,6 +162,13 @@ pub fn decide(phase: Phase, review: &Review<'_>, cluster: &Snapshot) -> Decided 
                 _ => None,
             };
             jobsets::decide(phase, review, new, old, cluster)
+        }
+        (Some(Object::LeaderWorkerSet(new)), old) => {
+            let old = match old {
+                Some(Object::LeaderWorkerSet(old)) => Some(&**old),
+                _ => None,
+            };
+            lws::decide(phase, review, new, old, cluster)
         }
         (Some(Object::Job(new)), old) => {
             let old = match old {

@@ -6,12 +6,14 @@ use serde_json::Value;
 use crate::gang::{FieldError, FieldPath};
 use crate::workload::child::{Job, Pod};
 use crate::workload::jobset::view::JobSet;
+use crate::workload::lws::view::LeaderWorkerSet;
 use crate::workload::view::Meta;
 
 /// The kinds that Muster is called for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Kind {
     JobSet,
+    LeaderWorkerSet,
     Job,
     Pod,
 }
@@ -20,6 +22,7 @@ impl Kind {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::JobSet => "JobSet",
+            Self::LeaderWorkerSet => "LeaderWorkerSet",
             Self::Job => "Job",
             Self::Pod => "Pod",
         }
@@ -28,13 +31,14 @@ impl Kind {
     pub fn group(self) -> &'static str {
         match self {
             Self::JobSet => "jobset.x-k8s.io",
+            Self::LeaderWorkerSet => "leaderworkerset.x-k8s.io",
             Self::Job => "batch",
             Self::Pod => "",
         }
     }
 
     pub fn of(group: &str, kind: &str) -> Option<Self> {
-        [Self::JobSet, Self::Job, Self::Pod]
+        [Self::JobSet, Self::LeaderWorkerSet, Self::Job, Self::Pod]
             .into_iter()
             .find(|k| k.group() == group && k.as_str() == kind)
     }
@@ -44,6 +48,7 @@ impl Kind {
 #[derive(Debug)]
 pub enum Object<'a> {
     JobSet(Box<JobSet<'a>>),
+    LeaderWorkerSet(Box<LeaderWorkerSet<'a>>),
     Job(Job<'a>),
     Pod(Pod<'a>),
     /// Some field has another type than the API says.
@@ -54,6 +59,7 @@ impl Object<'_> {
     pub fn metadata(&self) -> Option<&Meta<'_>> {
         match self {
             Self::JobSet(jobset) => Some(&jobset.metadata),
+            Self::LeaderWorkerSet(lws) => Some(&lws.metadata),
             Self::Job(job) => Some(&job.metadata),
             Self::Pod(pod) => Some(&pod.metadata),
             Self::Unreadable(_) => None,
@@ -76,6 +82,7 @@ pub fn read(kind: Kind, json: &str) -> Result<Object<'_>, FieldError> {
     }
     Ok(match kind {
         Kind::JobSet => Object::JobSet(Box::new(view(json)?)),
+        Kind::LeaderWorkerSet => Object::LeaderWorkerSet(Box::new(view(json)?)),
         Kind::Job => Object::Job(view(json)?),
         Kind::Pod => Object::Pod(view(json)?),
     })

@@ -15,7 +15,7 @@ use crate::workload::child::PodSpec;
 use crate::workload::view::{Entries, Meta};
 
 /// A patch under construction.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct PatchBuilder {
     operations: Vec<PatchOperation>,
     metadata: Vec<Metadata>,
@@ -23,7 +23,7 @@ pub struct PatchBuilder {
 
 /// The entries that one object's or template's metadata gets. Gathered until the end, so that a
 /// missing parent is created once, with everything that goes into it.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Metadata {
     base: Vec<String>,
     exists: bool,
@@ -31,7 +31,7 @@ struct Metadata {
     annotations: Entering,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Entering {
     exists: bool,
     entries: BTreeMap<String, String>,

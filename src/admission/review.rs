@@ -84,7 +84,7 @@ impl<'a> Review<'a> {
             Some(KindRead::Known(kind)) => kind,
             Some(KindRead::Other(other)) => {
                 return unsupported(format!(
-                    "{other:?} is no kind that Muster handles (JobSet, Job, Pod): \
+                    "{other:?} is no kind that Muster handles (JobSet, LeaderWorkerSet, Job, Pod): \
                      the webhook configuration sends too much"
                 ));
             }
@@ -276,6 +276,10 @@ impl<'de> DeserializeSeed<'de> for OfKind {
         Ok(match self.0 {
             Kind::JobSet => {
                 Option::deserialize(deserializer)?.map(|jobset| Object::JobSet(Box::new(jobset)))
+            }
+            Kind::LeaderWorkerSet => {
+                let lws = Option::deserialize(deserializer)?;
+                lws.map(|lws| Object::LeaderWorkerSet(Box::new(lws)))
             }
             Kind::Job => Option::deserialize(deserializer)?.map(Object::Job),
             Kind::Pod => Option::deserialize(deserializer)?.map(Object::Pod),

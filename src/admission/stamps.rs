@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::jobsets::Judged;
+use super::judge::Judged;
 use super::patch::PatchBuilder;
 use crate::gang::{FieldError, FieldPath, Part, Plan, Role, SchedulerKind, Stamp};
 use crate::scheduler::Scheduler;

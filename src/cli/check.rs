@@ -3,15 +3,22 @@
 use std::io::Write;
 use std::path::PathBuf;
 
+use serde_json::Value;
+
 use super::admit::{self, Admitted, STAND_IN_UID};
 use super::files::{self, Found, Source};
 pub use super::report::Report;
 use super::report::{ErrorReport, GangReport};
-use crate::admission::jobsets;
+use crate::admission::judge::Judged;
 use crate::admission::object::{self, Kind, Object};
-use crate::gang::{Attempt, FieldError, FieldPath, Owner, Round};
+use crate::admission::{jobsets, lws as lws_admission};
+use crate::gang::{Attempt, FieldError, FieldPath, Gang, Owner, Part, Round};
 use crate::scheduler::Snapshot;
-use crate::workload::jobset::view::{API_VERSION, JobSet, KIND};
+use crate::workload::lws::children::{self, ReplicaRef};
+use crate::workload::lws::replica;
+use crate::workload::lws::view::LeaderWorkerSet;
+use crate::workload::view::Meta;
+use crate::workload::{jobset, lws};
 
 /// How results are printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
@@ -72,7 +79,10 @@ pub fn run(
 
 fn summary(reports: &[Report], refused: usize, out: &mut dyn Write) -> std::io::Result<()> {
     if reports.is_empty() {
-        return writeln!(out, "nothing to check: no JobSet, Job or Pod found");
+        return writeln!(
+            out,
+            "nothing to check: no JobSet, LeaderWorkerSet, Job or Pod found"
+        );
     }
     let admitted = reports.len() - refused;
     writeln!(out, "{admitted} admitted, {refused} refused")?;
@@ -167,62 +177,115 @@ fn position(found: &Found, error: &FieldError) -> (usize, usize) {
 
 fn gangs(admitted: &Admitted, cluster: &Snapshot) -> Vec<GangReport> {
     with_gangs(admitted, cluster, |gangs| {
-        gangs.gangs.iter().map(GangReport::new).collect()
+        let gangs = gangs.starts.iter().flatten();
+        gangs.map(GangReport::new).collect()
     })
     .unwrap_or_default()
 }
 
-/// The gangs of an admitted JobSet, with what is needed to make their objects.
+/// The gangs of an admitted workload, with what is needed to make their objects.
 pub struct Gangs<'p> {
     pub owner: &'p Owner,
-    pub judged: &'p jobsets::Judged,
-    pub gangs: Vec<crate::gang::Gang<'p>>,
+    pub judged: &'p Judged,
+    /// Those of each start: of the workload, or of a replica that starts by itself.
+    pub starts: Vec<Vec<Gang<'p>>>,
+    /// A pod of each start's roles, as it would be stored; none where pods come from Jobs.
+    pub pods: Vec<Value>,
 }
 
-/// Plans an admitted JobSet and hands its gangs to `use_them`; `None` for other kinds and for
-/// JobSets that Muster leaves alone.
+/// Plans an admitted workload and hands its gangs to `use_them`; `None` for other kinds and for
+/// workloads that Muster leaves alone.
 pub fn with_gangs<T>(
     admitted: &Admitted,
     cluster: &Snapshot,
     use_them: impl FnOnce(Gangs<'_>) -> T,
 ) -> Option<T> {
-    if admitted.kind != Kind::JobSet {
-        return None;
-    }
     let json = admitted.object.to_string();
-    let Ok(Object::JobSet(jobset)) = object::read(Kind::JobSet, &json) else {
-        return None;
-    };
-    if jobset.managed_by_other() {
-        return None;
-    }
-    let judged = jobsets::judge_stored(&jobset, &admitted.namespace, cluster);
-    let owner = Owner {
-        api_version: API_VERSION,
-        kind: KIND,
+    let owner = |api_version, kind, meta: &Meta<'_>| Owner {
+        api_version,
+        kind,
         namespace: admitted.namespace.clone(),
-        name: stored_name(&jobset),
+        name: stored_name(meta),
         uid: STAND_IN_UID.to_owned(),
     };
-    let gangs = judged
-        .plan
-        .gangs(&owner, Attempt::default(), Round::default());
-    Some(use_them(Gangs {
-        owner: &owner,
-        judged: &judged,
-        gangs,
-    }))
+    match object::read(admitted.kind, &json).ok()? {
+        Object::JobSet(jobset) if !jobset.managed_by_other() => {
+            let judged = jobsets::judge_stored(&jobset, &admitted.namespace, cluster);
+            let owner = owner(
+                jobset::view::API_VERSION,
+                jobset::view::KIND,
+                &jobset.metadata,
+            );
+            let (attempt, round) = (Attempt::default(), Round::default());
+            let starts = vec![judged.plan.gangs(&owner, attempt, round)];
+            Some(use_them(Gangs {
+                owner: &owner,
+                judged: &judged,
+                starts,
+                pods: Vec::new(),
+            }))
+        }
+        Object::LeaderWorkerSet(lws) => {
+            let judged = lws_admission::judge_stored(&lws, &admitted.namespace, cluster);
+            let owner = owner(lws::view::API_VERSION, lws::view::KIND, &lws.metadata);
+            let (starts, pods) = replicas(admitted, &lws, &judged, &owner, cluster)?;
+            Some(use_them(Gangs {
+                owner: &owner,
+                judged: &judged,
+                starts,
+                pods,
+            }))
+        }
+        _ => None,
+    }
+}
+
+/// The gangs of each replica, and its leader and first worker as they would be stored.
+fn replicas<'p>(
+    admitted: &Admitted,
+    lws: &LeaderWorkerSet<'_>,
+    judged: &'p Judged,
+    owner: &Owner,
+    cluster: &Snapshot,
+) -> Option<(Vec<Vec<Gang<'p>>>, Vec<Value>)> {
+    let (mut starts, mut pods) = (Vec::new(), Vec::new());
+    if judged.plan.parts.is_empty() {
+        return Some((starts, pods));
+    }
+    for index in 0..lws.replicas() {
+        let replica = ReplicaRef {
+            namespace: &admitted.namespace,
+            name: &owner.name,
+            index,
+            revision: children::STAND_IN_REVISION,
+        };
+        let leader = children::leader(&admitted.object, replica);
+        let leader = admit::create(Kind::Pod, &leader, cluster).ok()?.object;
+        let life = replica::Life {
+            namespace: replica.namespace,
+            name: replica.name,
+            index: &index.to_string(),
+            revision: replica.revision,
+            key: leader["metadata"]["labels"][replica::GROUP_KEY].as_str()?,
+        };
+        let gang = |part: &'p Part| {
+            let identity = replica::identity(&life, part.name().as_str());
+            Gang::new(part, identity)
+        };
+        starts.push(judged.plan.parts.iter().map(gang).collect());
+        let worker = children::worker(&admitted.object, replica, &leader, 1);
+        pods.push(leader);
+        if lws.size() > 1 {
+            pods.push(admit::create(Kind::Pod, &worker, cluster).ok()?.object);
+        }
+    }
+    Some((starts, pods))
 }
 
 /// The name that the object would be stored under; a generated one gets a stand-in ending.
-fn stored_name(jobset: &JobSet<'_>) -> String {
-    let name = jobset.metadata.display_name();
-    let generated = jobset
-        .metadata
-        .name
-        .as_deref()
-        .unwrap_or_default()
-        .is_empty();
+fn stored_name(meta: &Meta<'_>) -> String {
+    let name = meta.display_name();
+    let generated = meta.name.as_deref().unwrap_or_default().is_empty();
     if generated && !name.is_empty() {
         format!("{name}xxxxx")
     } else {

@@ -56,7 +56,7 @@ pub fn run(
         Output::Text if documents.is_empty() => {
             writeln!(
                 err,
-                "nothing to render: no admitted JobSet, Job or Pod found"
+                "nothing to render: no admitted JobSet, LeaderWorkerSet, Job or Pod found"
             )?;
         }
         Output::Text => {
@@ -100,9 +100,11 @@ pub fn documents(admitted: &Admitted, cluster: &Snapshot) -> Result<Vec<Value>, 
         |gangs| -> Result<Vec<Value>, AdmitError> {
             let mut more = linked_children(admitted, &gangs, cluster)?;
             if let Some(backend) = gangs.judged.backend {
-                let objects = backend.objects(gangs.owner, &gangs.judged.plan, &gangs.gangs);
-                for object in objects {
-                    more.push(serde_json::to_value(object)?);
+                for start in &gangs.starts {
+                    let objects = backend.objects(gangs.owner, &gangs.judged.plan, start);
+                    for object in objects {
+                        more.push(serde_json::to_value(object)?);
+                    }
                 }
             }
             Ok(more)
@@ -112,14 +114,18 @@ pub fn documents(admitted: &Admitted, cluster: &Snapshot) -> Result<Vec<Value>, 
     Ok(documents)
 }
 
-/// One child of each gang: the Job, or a pod of it where the link is written on pods.
+/// One child of each gang: the Job, or a pod of it where the link is written on pods; of a
+/// replica its leader and a worker.
 fn linked_children(
     admitted: &Admitted,
     gangs: &Gangs<'_>,
     cluster: &Snapshot,
 ) -> Result<Vec<Value>, AdmitError> {
-    let mut linked = Vec::new();
-    for gang in &gangs.gangs {
+    let mut linked = gangs.pods.clone();
+    if admitted.kind != Kind::JobSet {
+        return Ok(linked);
+    }
+    for gang in gangs.starts.iter().flatten() {
         let Some(role) = gang.part.roles().first() else {
             continue;
         };

@@ -20,7 +20,7 @@ use crate::certs::{self, Signer};
 use bundle::Configurations;
 use ring::{Known, Renewal, Ring};
 
-pub use bundle::{FIELD_MANAGER, MUTATING, VALIDATING};
+pub use bundle::{FIELD_MANAGER, GROUP_KEYS, MUTATING, VALIDATING};
 
 /// The Secret's name, in Muster's own namespace.
 pub const SECRET: &str = "muster-ca";

@@ -1,4 +1,4 @@
-//! What to do about a JobSet: pure, from what is wanted and what is seen.
+//! What to do about a workload: pure, from what is wanted and what is seen.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -7,17 +7,28 @@ use k8s_openapi::jiff::Timestamp;
 use kube::core::DynamicObject;
 
 use super::observe::{self, Phase, Pod};
-use crate::admission::jobsets::{self, Judged};
-use crate::gang::{Attempt, Gang, Level, Owner, TimeoutAction};
+use super::replicas;
+use crate::admission::jobsets;
+use crate::admission::judge::Judged;
+use crate::gang::{Attempt, Gang, Level, Owner, Plan, TimeoutAction};
 use crate::scheduler::abilities::{NewRoom, QuorumChange};
 use crate::scheduler::{Queue, Scheduler, Snapshot};
 use crate::workload::jobset::update;
 use crate::workload::jobset::view::{API_VERSION, JobSet, KIND};
 use crate::workload::keys;
+use crate::workload::lws::view::LeaderWorkerSet;
 
-/// Everything that is known when a JobSet is looked at.
+/// A workload, as far as its gangs go.
+#[derive(Debug, Clone, Copy)]
+pub enum Workload<'a> {
+    JobSet(&'a JobSet<'a>),
+    LeaderWorkerSet(&'a LeaderWorkerSet<'a>),
+}
+
+/// Everything that is known when a workload is looked at.
+#[derive(Clone, Copy)]
 pub struct Seen<'a> {
-    pub jobset: &'a JobSet<'a>,
+    pub workload: Workload<'a>,
     pub namespace: &'a str,
     /// Its members.
     pub pods: &'a [Pod],
@@ -73,7 +84,7 @@ pub struct Actions {
     pub orphans: Option<&'static str>,
     /// The queue of gangs that wait.
     pub queue: Option<Queue>,
-    /// Gangs are asked for, and the JobSet is suspended.
+    /// Gangs are asked for, and the workload is suspended.
     pub suspended: bool,
     /// Why nothing is made, although a gang is asked for.
     pub refused: Option<String>,
@@ -92,25 +103,17 @@ impl Actions {
     }
 }
 
-/// Decides what a JobSet needs.
+/// Decides what a workload needs.
 pub fn decide(seen: &Seen<'_>, cluster: &Snapshot) -> Actions {
     let mut actions = Actions::default();
-    let jobset = seen.jobset;
-    // Objects of a workload that is going away are its garbage collector's.
-    if jobset.managed_by_other() || jobset.metadata.deleting() {
-        return actions;
-    }
-    let judged = jobsets::judge_stored(jobset, seen.namespace, cluster);
-    let policy = &judged.plan.policy;
-    let action = policy.timeout_action.as_ref().map(|action| action.value);
-    let limit = policy.timeout.as_ref().map(|timeout| timeout.value);
-    actions.timeout = limit.map(|limit| (limit, action.unwrap_or_default()));
-    let ended = jobset.finished();
-    actions.suspended = jobset.suspended() && !ended && !judged.plan.parts.is_empty();
-    let wanted = if ended || jobset.suspended() {
-        Vec::new()
-    } else {
-        wanted(seen, &judged, &mut actions)
+    let wanted = match seen.workload {
+        // Objects of a workload that is going away are its garbage collector's.
+        Workload::JobSet(jobset) if jobset.managed_by_other() || jobset.metadata.deleting() => {
+            return actions;
+        }
+        Workload::LeaderWorkerSet(lws) if lws.metadata.deleting() => return actions,
+        Workload::JobSet(jobset) => wanted_of_jobset(seen, jobset, cluster, &mut actions),
+        Workload::LeaderWorkerSet(lws) => replicas::wanted(seen, lws, cluster, &mut actions),
     };
     for object in seen.made {
         let name = object.metadata.name.as_deref();
@@ -130,20 +133,58 @@ pub fn decide(seen: &Seen<'_>, cluster: &Snapshot) -> Actions {
     actions
 }
 
+fn wanted_of_jobset(
+    seen: &Seen<'_>,
+    jobset: &JobSet<'_>,
+    cluster: &Snapshot,
+    actions: &mut Actions,
+) -> Vec<DynamicObject> {
+    let judged = jobsets::judge_stored(jobset, seen.namespace, cluster);
+    let policy = &judged.plan.policy;
+    let action = policy.timeout_action.as_ref().map(|action| action.value);
+    let limit = policy.timeout.as_ref().map(|timeout| timeout.value);
+    actions.timeout = limit.map(|limit| (limit, action.unwrap_or_default()));
+    let ended = jobset.finished();
+    actions.suspended = jobset.suspended() && !ended && !judged.plan.parts.is_empty();
+    if ended || jobset.suspended() {
+        Vec::new()
+    } else {
+        wanted(seen, jobset, &judged, actions)
+    }
+}
+
 /// The objects that must exist now, and how each gang stands.
-fn wanted(seen: &Seen<'_>, judged: &Judged, actions: &mut Actions) -> Vec<DynamicObject> {
+fn wanted(
+    seen: &Seen<'_>,
+    jobset: &JobSet<'_>,
+    judged: &Judged,
+    actions: &mut Actions,
+) -> Vec<DynamicObject> {
     let Some(backend) = judged.backend else {
         actions.refused = judged.errors.first().map(ToString::to_string);
         return Vec::new();
     };
-    if !is_stamped(seen.jobset) {
+    if !is_stamped(jobset) {
         let reason = "the JobSet was created without Muster and its pods carry no stamp: create \
                       it anew to gang it";
         actions.refused = Some(reason.to_owned());
         return Vec::new();
     }
-    let owner = owner(seen);
-    let mut gangs = gangs(seen, judged, backend, &owner);
+    let owner = owner(seen, jobset);
+    let gangs = gangs(jobset, judged, backend, &owner);
+    follow(seen, backend, &owner, &judged.plan, gangs, actions)
+}
+
+/// Notes how gangs stand, and says which objects they need.
+pub fn follow(
+    seen: &Seen<'_>,
+    backend: &dyn Scheduler,
+    owner: &Owner,
+    plan: &Plan,
+    mut gangs: Vec<Gang<'_>>,
+    actions: &mut Actions,
+) -> Vec<DynamicObject> {
+    let mut standings = Vec::new();
     for gang in &mut gangs {
         let mine: Vec<&Pod> = seen
             .pods
@@ -156,20 +197,21 @@ fn wanted(seen: &Seen<'_>, judged: &Judged, actions: &mut Actions) -> Vec<Dynami
             QuorumChange::Never(why) => stranded = strand(gang, &mine, why),
             QuorumChange::NotNeeded => {}
         }
-        actions.gangs.push(Standing {
+        standings.push(Standing {
             stranded,
             suspect: backend.suspect(),
             ..standing(gang, &mine, seen.made)
         });
     }
-    let objects = backend.objects(&owner, &judged.plan, &gangs);
+    let objects = backend.objects(owner, plan, &gangs);
     actions.orphans = backend.orphans();
-    if actions.gangs.iter().any(Standing::waits) {
-        actions.queue = backend.queue(&judged.plan);
+    if standings.iter().any(Standing::waits) {
+        actions.queue = backend.queue(plan);
     }
     if backend.abilities().new_room == NewRoom::WhenNudged {
-        actions.sleepers = sleepers(&actions.gangs, &objects);
+        actions.sleepers.extend(sleepers(&standings, &objects));
     }
+    actions.gangs.extend(standings);
     objects
 }
 
@@ -204,8 +246,8 @@ fn strand(gang: &Gang<'_>, pods: &[&Pod], why: &str) -> Option<String> {
     })
 }
 
-fn owner(seen: &Seen<'_>) -> Owner {
-    let meta = &seen.jobset.metadata;
+fn owner(seen: &Seen<'_>, jobset: &JobSet<'_>) -> Owner {
+    let meta = &jobset.metadata;
     Owner {
         api_version: API_VERSION,
         kind: KIND,
@@ -217,18 +259,18 @@ fn owner(seen: &Seen<'_>) -> Owner {
 
 /// The gangs of the JobSet's current start; each replica with its own restarts.
 fn gangs<'p>(
-    seen: &Seen<'_>,
+    jobset: &JobSet<'_>,
     judged: &'p Judged,
     backend: &dyn Scheduler,
     owner: &Owner,
 ) -> Vec<Gang<'p>> {
-    let whole = seen.jobset.status.restarts;
-    let round = backend.round(update::round(&seen.jobset.metadata));
+    let whole = jobset.status.restarts;
+    let round = backend.round(update::round(&jobset.metadata));
     let mut gangs = judged.plan.gangs(owner, Attempt { whole, own: 0 }, round);
     for gang in &mut gangs {
         if let (Level::Replica, Some(index)) = (gang.part.level(), gang.identity.index) {
             let part = gang.identity.part.as_str();
-            gang.identity.attempt.own = seen.jobset.own_restarts(part, index);
+            gang.identity.attempt.own = jobset.own_restarts(part, index);
         }
     }
     gangs

@@ -7,6 +7,7 @@ use std::time::Duration;
 use kube::Client;
 use kube::core::{ApiResource, GroupVersionKind};
 
+use super::workloads::Workloads;
 use crate::gang::SchedulerKind;
 use crate::scheduler::{Dialect, JobTemplates, Release, Snapshot, SubGroups};
 
@@ -22,8 +23,8 @@ pub struct Found {
     /// Whether bundles of Volcano can be made.
     pub sub_groups: SubGroups,
     pub release: Option<Release>,
-    /// Whether JobSets exist here at all.
-    pub jobsets: bool,
+    /// The workloads that exist here at all.
+    pub workloads: Vec<Workloads>,
     /// The kinds of objects that Muster makes on this cluster, as (group/version, kind).
     pub kinds: Vec<(String, String)>,
 }
@@ -95,9 +96,14 @@ pub async fn discover(client: &Client) -> Result<Found, kube::Error> {
         served: Vec::new(),
         job_templates: JobTemplates::KeepLinks,
         sub_groups: SubGroups::Missing,
-        jobsets: serves(client, "jobset.x-k8s.io/v1alpha2", "jobsets").await?,
+        workloads: Vec::new(),
         kinds: Vec::new(),
     };
+    for workloads in Workloads::ALL {
+        if serves(client, workloads.api_version(), workloads.plural()).await? {
+            found.workloads.push(workloads);
+        }
+    }
     for candidate in &CANDIDATES {
         let known = found.served.contains(&candidate.scheduler);
         if known || !serves_all(client, candidate).await? {
@@ -122,7 +128,7 @@ pub async fn discover(client: &Client) -> Result<Found, kube::Error> {
         let (version, kind) = COMPOSITES;
         found.kinds.push((version.to_owned(), kind.to_owned()));
     }
-    if found.native.is_some() && found.jobsets {
+    if found.native.is_some() && found.workloads.contains(&Workloads::JobSets) {
         found.job_templates = job_templates(client).await?;
     }
     Ok(found)
@@ -176,6 +182,7 @@ impl Found {
             job_templates: self.job_templates,
             sub_groups: self.sub_groups,
             koordinator: last.koordinator,
+            leader_worker_sets: last.leader_worker_sets,
             release: self.release,
         }
     }

@@ -1,4 +1,4 @@
-//! The reconcile loop over JobSets: caches in, writes out. What to write is decided elsewhere.
+//! The reconcile loop over workloads of one kind: caches in, writes out. What to write is decided elsewhere.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -15,20 +15,18 @@ use kube::{Client, Resource, ResourceExt as _};
 use serde::de::DeserializeOwned;
 
 use super::condition::Conditions;
-use super::decide::{self, Seen};
+use super::decide::{self, Seen, Workload};
 use super::discovery::Found;
 use super::nudge::Sleepers;
 use super::observe::{self, Pod, WatchedPod};
 use super::queues::Queues;
 use super::revive::{Revivals, Step};
 use super::status::Memory;
+use super::workloads::Workloads;
 use super::write::{Error, Writer, owned, resource};
-use crate::admission::object::{self, Kind, Object};
+use crate::admission::object::{self, Object};
 use crate::gang::TimeoutAction;
 use crate::scheduler::Snapshot;
-use crate::scheduler::object::MANAGED_BY;
-use crate::workload::child::{JOBSET_NAME, JOBSET_UID};
-use crate::workload::keys;
 
 /// A gang whose object's name is taken is looked at this often.
 const BLOCKED: Duration = Duration::from_secs(30);
@@ -39,6 +37,7 @@ const PAGE: u32 = 50;
 
 /// What a reconcile needs.
 struct Context {
+    workloads: Workloads,
     writer: Writer,
     cluster: Arc<ArcSwap<Snapshot>>,
     pods: Store<WatchedPod>,
@@ -50,9 +49,14 @@ struct Context {
     revivals: Arc<Revivals>,
 }
 
-/// Watches JobSets, their members and what Muster made for them, until dropped.
-pub async fn run(client: Client, cluster: Arc<ArcSwap<Snapshot>>, found: &Found) {
-    let jobsets = resource("jobset.x-k8s.io", "v1alpha2", "JobSet");
+/// Watches workloads, their members and what Muster made for them, until dropped.
+pub async fn run(
+    client: Client,
+    cluster: Arc<ArcSwap<Snapshot>>,
+    found: &Found,
+    workloads: Workloads,
+) {
+    let jobsets = workloads.resource();
     let (jobset_reader, jobset_writer) = store(&jobsets);
     let memory = Arc::new(Memory::new(client.clone()));
     let revivals = Arc::new(Revivals::default());
@@ -72,22 +76,22 @@ pub async fn run(client: Client, cluster: Arc<ArcSwap<Snapshot>>, found: &Found)
 
     let pods = resource("", "v1", "Pod");
     let (pod_reader, pod_writer) = store(&pods);
-    let members = watcher::Config::default().labels(keys::GANG);
+    let members = watcher::Config::default().labels(&workloads.members());
     let pod_stream = watch(&client, &pods, members)
         .modify(observe::strip_pod)
         .reflect(pod_writer)
         .touched_objects();
-    let of = jobsets.clone();
+    let (of, label) = (jobsets.clone(), workloads.name_label());
     controller = controller.watches_stream_with(
         pod_stream,
-        move |pod: WatchedPod| jobset_of(&pod, &of),
+        move |pod: WatchedPod| workload_of(&pod, label, &of),
         pods,
     );
 
     let mut objects = Vec::new();
     for kind in found.resources() {
         let (reader, writer) = store(&kind);
-        let ours = watcher::Config::default().labels(&format!("{}={}", MANAGED_BY.0, MANAGED_BY.1));
+        let ours = watcher::Config::default().labels(&workloads.objects());
         let stream = watch(&client, &kind, ours)
             .modify(strip(&kind))
             .reflect(writer)
@@ -98,6 +102,7 @@ pub async fn run(client: Client, cluster: Arc<ArcSwap<Snapshot>>, found: &Found)
 
     let nudger = client.clone();
     let context = Arc::new(Context {
+        workloads,
         memory,
         sleepers: Sleepers::default(),
         conditions: Conditions::default(),
@@ -155,9 +160,13 @@ fn strip(kind: &ApiResource) -> impl FnMut(&mut DynamicObject) + use<> {
     }
 }
 
-/// The JobSet that a member belongs to.
-fn jobset_of(pod: &WatchedPod, kind: &ApiResource) -> Option<ObjectRef<DynamicObject>> {
-    let name = pod.labels().get(JOBSET_NAME)?;
+/// The workload that a member belongs to.
+fn workload_of(
+    pod: &WatchedPod,
+    label: &str,
+    kind: &ApiResource,
+) -> Option<ObjectRef<DynamicObject>> {
+    let name = pod.labels().get(label)?;
     let namespace = pod.namespace()?;
     Some(ObjectRef::new_with(name, kind.clone()).within(&namespace))
 }
@@ -165,7 +174,7 @@ fn jobset_of(pod: &WatchedPod, kind: &ApiResource) -> Option<ObjectRef<DynamicOb
 fn on_error(jobset: Arc<DynamicObject>, error: &Error, _context: Arc<Context>) -> Action {
     let name = jobset.name_any();
     let namespace = jobset.namespace().unwrap_or_default();
-    tracing::warn!(namespace, name, %error, "JobSet is tried again");
+    tracing::warn!(namespace, name, %error, "the workload is tried again");
     Action::requeue(Duration::from_secs(2))
 }
 
@@ -173,22 +182,24 @@ async fn reconcile(jobset: Arc<DynamicObject>, context: Arc<Context>) -> Result<
     let namespace = jobset.namespace().unwrap_or_default();
     let uid = jobset.uid().unwrap_or_default();
     let json = serde_json::to_string(&*jobset).map_err(|e| Error::Read(e.to_string()))?;
-    let view = match object::read(Kind::JobSet, &json) {
-        Ok(Object::JobSet(view)) => view,
-        Ok(_) => return Ok(Action::await_change()),
-        Err(error) => return Err(Error::Read(error.to_string())),
+    let view = object::read(context.workloads.kind(), &json);
+    let view = view.map_err(|error| Error::Read(error.to_string()))?;
+    let workload = match &view {
+        Object::JobSet(view) => Workload::JobSet(view),
+        Object::LeaderWorkerSet(view) => Workload::LeaderWorkerSet(view),
+        _ => return Ok(Action::await_change()),
     };
     // An unfilled cache would look like nothing made. Asked, not awaited: of several JobSets that
     // wait for one cache, it would wake the last only, and the others never again.
     if !is_filled(&context.pods) || !context.objects.iter().all(is_filled) {
         return Ok(Action::requeue(Duration::from_millis(50)));
     }
-    let pods = context.members(&namespace, &uid);
+    let pods = context.members(&jobset);
     let made = context.made(&namespace, &uid);
     let of_jobset = |object: &DynamicObject| owned(&object.metadata, &uid);
     let (made, behind) = context.writer.recent.lay_over(made, of_jobset);
     let seen = Seen {
-        jobset: &view,
+        workload,
         namespace: &namespace,
         pods: &pods,
         made: &made,
@@ -205,7 +216,11 @@ async fn reconcile(jobset: Arc<DynamicObject>, context: Arc<Context>) -> Result<
     }
     context.memory.wrote(&jobset, &done, &actions.gangs).await;
     let mut news = context.memory.look(&uid, &actions);
-    let step = context.revivals.look(&uid, &view, &pods, &actions);
+    let step = match workload {
+        Workload::JobSet(view) => context.revivals.look(&uid, view, &pods, &actions),
+        // LeaderWorkerSet makes a replica anew that loses a pod, and then it is a new gang.
+        Workload::LeaderWorkerSet(_) => Step::Nothing,
+    };
     if context.writer.revive(&jobset, &step).await? {
         match step {
             Step::Suspend(note) => news.warn("GangRevived", note),
@@ -236,11 +251,8 @@ where
 }
 
 impl Context {
-    fn members(&self, namespace: &str, uid: &str) -> Vec<Pod> {
-        let belongs = |pod: &WatchedPod| {
-            pod.metadata.namespace.as_deref() == Some(namespace)
-                && pod.labels().get(JOBSET_UID).is_some_and(|u| u == uid)
-        };
+    fn members(&self, workload: &DynamicObject) -> Vec<Pod> {
+        let belongs = |pod: &WatchedPod| self.workloads.owns(workload, pod);
         let pods = self.pods.state_filter(|pod| belongs(pod));
         pods.iter().filter_map(|pod| Pod::read(pod)).collect()
     }

@@ -15,8 +15,10 @@ mod nudge;
 pub mod observe;
 mod queues;
 mod recent;
+mod replicas;
 mod revive;
 mod status;
+pub mod workloads;
 mod write;
 
 use std::sync::Arc;
@@ -34,6 +36,7 @@ use crate::scheduler::Snapshot;
 use crate::workload::keys;
 use discovery::Found;
 use lease::Leadership;
+use workloads::Workloads;
 
 /// What a running reconciler shares with admission.
 pub type Cluster = Arc<ArcSwap<Snapshot>>;
@@ -129,13 +132,17 @@ pub async fn reconcile(client: Client, cluster: Cluster) {
                 continue;
             }
         };
-        if !found.jobsets {
-            tracing::info!("the cluster has no JobSets yet");
+        let follow = async |workloads: Workloads| {
+            jobsets::run(client.clone(), Arc::clone(&cluster), &found, workloads).await;
+        };
+        let following = futures::future::join_all(found.workloads.iter().copied().map(follow));
+        if found.workloads.is_empty() {
+            tracing::info!("the cluster has neither JobSets nor LeaderWorkerSets yet");
             tokio::time::sleep(discovery::REFRESH).await;
             continue;
         }
         tokio::select! {
-            () = jobsets::run(client.clone(), Arc::clone(&cluster), &found) => {}
+            _ = following => {}
             () = changed(&client, &found) => {
                 tracing::info!("the cluster serves other kinds now: watching anew");
             }

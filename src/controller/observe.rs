@@ -10,8 +10,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-use crate::gang::{Attempt, Identity};
+use crate::gang::{Attempt, Identity, Stamp};
 use crate::scheduler::object;
+use crate::workload::lws::replica;
 use crate::workload::{child, keys};
 
 /// The hash of what was applied last, as an annotation on each object that Muster makes. A gang
@@ -26,13 +27,36 @@ pub struct Pod {
     /// The gang's index in its part; zero for gangs that have none.
     pub index: u32,
     pub attempt: Attempt,
+    /// The replica's, for a pod of a LeaderWorkerSet.
+    pub life: Option<Life>,
     pub phase: Phase,
+    /// It is being deleted.
+    pub dying: bool,
     pub created: Option<Timestamp>,
     /// Why the scheduler has not placed it, in its own words.
     pub unscheduled: Option<String>,
 }
 
-/// A pod's life, as far as a gang cares.
+/// One life of a replica, as its pods carry it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Life {
+    pub key: String,
+    pub index: String,
+    pub revision: String,
+    /// The pod is the leader; its stamp then.
+    pub leader: Option<Stamp>,
+    pub linked: Linked,
+}
+
+/// Whether Muster has linked a pod.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Linked {
+    Yes,
+    /// LeaderWorkerSet gangs it itself.
+    Elsewhere,
+}
+
+/// A pod's phase, as far as a gang cares.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
     Pending,
@@ -75,7 +99,12 @@ pub struct Condition {
 }
 
 /// The labels of a pod that are read.
-const READ: [&str; 6] = [
+const READ: [&str; 11] = [
+    replica::NAME,
+    replica::GROUP_INDEX,
+    replica::GROUP_KEY,
+    replica::REVISION,
+    replica::WORKER_INDEX,
     keys::GANG,
     keys::INDEX,
     child::ATTEMPT,
@@ -89,13 +118,21 @@ pub fn strip_pod(pod: &mut WatchedPod) {
     let metadata = std::mem::take(&mut pod.metadata);
     let mut labels = metadata.labels.unwrap_or_default();
     labels.retain(|key, _| READ.contains(&key.as_str()));
+    // One stamp is enough of a replica.
+    let leads = labels.get(replica::WORKER_INDEX).is_some_and(|i| i == "0");
+    let mut annotations = metadata.annotations.filter(|_| leads);
+    if let Some(annotations) = &mut annotations {
+        annotations.retain(|key, _| key == keys::STAMP);
+    }
     pod.metadata = ObjectMeta {
         name: metadata.name,
         namespace: metadata.namespace,
         uid: metadata.uid,
         creation_timestamp: metadata.creation_timestamp,
+        deletion_timestamp: metadata.deletion_timestamp,
         resource_version: metadata.resource_version,
         labels: Some(labels),
+        annotations,
         ..ObjectMeta::default()
     };
     if let Some(status) = &mut pod.status {
@@ -123,19 +160,55 @@ impl Pod {
                 whole: number(child::ATTEMPT),
                 own: number(child::OWN_ATTEMPT),
             },
+            life: Life::read(&pod.metadata),
             phase,
+            dying: pod.metadata.deletion_timestamp.is_some(),
             created: pod.metadata.creation_timestamp.as_ref().map(|time| time.0),
             unscheduled: status.and_then(unscheduled),
         })
     }
 
     pub fn belongs_to(&self, gang: &Identity) -> bool {
+        if let Some(life) = &self.life {
+            return life.belongs_to(gang);
+        }
         // Only a gang of one replica restarts with that replica.
         let own = gang.index.is_none() || self.attempt.own == gang.attempt.own;
         self.part == gang.part.as_str()
             && self.index == gang.index.unwrap_or(0)
             && self.attempt.whole == gang.attempt.whole
             && own
+    }
+}
+
+impl Life {
+    fn read(meta: &ObjectMeta) -> Option<Self> {
+        let labels = meta.labels.as_ref()?;
+        let label = |key: &str| labels.get(key).cloned().unwrap_or_default();
+        labels.get(replica::NAME)?;
+        let annotations = meta.annotations.as_ref();
+        let stamp = annotations.and_then(|a| a.get(keys::STAMP));
+        let leads = label(replica::WORKER_INDEX) == "0";
+        let linked = match labels.contains_key(keys::INDEX) {
+            true => Linked::Yes,
+            false => Linked::Elsewhere,
+        };
+        Some(Self {
+            key: label(replica::GROUP_KEY),
+            index: label(replica::GROUP_INDEX),
+            revision: label(replica::REVISION),
+            leader: stamp.filter(|_| leads).and_then(|s| Stamp::parse(s).ok()),
+            linked,
+        })
+    }
+
+    fn belongs_to(&self, gang: &Identity) -> bool {
+        let role = match gang.part.as_str() {
+            replica::LEADER => self.leader.is_some(),
+            replica::WORKERS => self.leader.is_none(),
+            _ => true,
+        };
+        role && self.linked == Linked::Yes && self.key == gang.uid
     }
 }
 
@@ -186,6 +259,10 @@ pub fn is_settled(wanted: &DynamicObject, made: &[DynamicObject]) -> bool {
 pub fn in_use(object: &DynamicObject, pods: &[Pod]) -> bool {
     let labels = object.metadata.labels.as_ref();
     let label = |key: &str| labels.and_then(|l| l.get(key)).map(String::as_str);
+    if let Some(key) = label(object::LIFE) {
+        let lives = |pod: &Pod| pod.life.as_ref().is_some_and(|life| life.key == key);
+        return pods.iter().any(|pod| pod.phase.is_live() && lives(pod));
+    }
     let (part, index) = (label(object::PART), label(object::INDEX));
     let (whole, own) = attempt(label(object::ATTEMPT).unwrap_or("0"));
     pods.iter().filter(|pod| pod.phase.is_live()).any(|pod| {
@@ -241,6 +318,31 @@ mod tests {
         assert!(before.created.is_some());
         assert_eq!(Pod::read(&pod), Some(before));
         assert_eq!(pod.metadata.annotations, None);
+    }
+
+    #[test]
+    fn a_stripped_leader_keeps_its_stamp_and_a_worker_does_not() {
+        let pod = |index: &str| {
+            let stamp = r#"{"scheduler":"volcano","level":"Replica","size":4,"quorum":4}"#;
+            let mut pod: WatchedPod = serde_json::from_value(json!({
+                "metadata": {"labels": {"muster.dev/gang": "replica", "muster.dev/index": "0",
+                        "leaderworkerset.sigs.k8s.io/name": "serve",
+                        "leaderworkerset.sigs.k8s.io/worker-index": index},
+                    "annotations": {"muster.dev/stamp": stamp, "large": "text"}},
+                "spec": {}, "status": {"phase": "Pending"},
+            }))
+            .unwrap();
+            strip_pod(&mut pod);
+            assert!(
+                !pod.metadata
+                    .annotations
+                    .iter()
+                    .any(|a| a.contains_key("large"))
+            );
+            Pod::read(&pod).unwrap().life.unwrap().leader
+        };
+        assert!(pod("0").is_some());
+        assert_eq!(pod("1"), None);
     }
 
     #[test]

@@ -105,7 +105,9 @@ mod tests {
             part: "all".to_owned(),
             index: 0,
             attempt: Default::default(),
+            life: None,
             phase,
+            dying: false,
             created: None,
             unscheduled: None,
         }

@@ -11,7 +11,6 @@ use super::decide::Actions;
 use super::recent::Recent;
 use super::revive;
 use crate::scheduler::object::MANAGED_BY;
-use crate::workload::jobset::view::{API_VERSION, KIND};
 use crate::workload::keys;
 
 /// The field manager of everything that Muster writes.
@@ -25,7 +24,7 @@ pub enum Error {
         what: String,
         source: Box<kube::Error>,
     },
-    #[error("cannot read the JobSet: {0}")]
+    #[error("cannot read the workload: {0}")]
     Read(String),
 }
 
@@ -218,9 +217,10 @@ impl Writer {
             Step::Write(condition) => condition,
         };
         let name = jobset.name_any();
+        let types = jobset.types.clone().unwrap_or_default();
         let patch = serde_json::json!({
-            "apiVersion": API_VERSION,
-            "kind": KIND,
+            "apiVersion": types.api_version,
+            "kind": types.kind,
             "metadata": {"name": name},
             "status": {"conditions": [condition]},
         });

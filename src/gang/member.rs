@@ -10,7 +10,8 @@ use serde_json::Value;
 
 use super::name::{GangName, Identity};
 use super::part::{Level, Part};
-use super::policy::{KoordinatorWay, SchedulerKind};
+use super::policy::{KoordinatorWay, SchedulerKind, Strictness};
+use super::resources::ResourceList;
 
 /// The value of the annotation `muster.dev/stamp`: compact JSON.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -36,6 +37,44 @@ pub struct Stamp {
     /// All roles of the gang or bundle, where a member must describe the others' pods.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub roles: Vec<RoleStamp>,
+    /// What the objects of the gang are made of, where the workload's spec says it of its newest
+    /// revision only and older ones live beside it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub revision: Option<RevisionStamp>,
+}
+
+/// A replica of a workload that is rolled out by revisions.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct RevisionStamp {
+    pub order: Order,
+    pub roles: Vec<Need>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub queue: Option<String>,
+    #[serde(skip_serializing_if = "is_default")]
+    pub strictness: Strictness,
+}
+
+/// When the pods of a replica are made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub enum Order {
+    /// All at once: they are one gang.
+    #[default]
+    Together,
+    /// The others once the leader is ready: the leader starts by itself, the others together.
+    LeaderFirst,
+}
+
+/// What a role needs.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Need {
+    pub name: String,
+    pub pods: u64,
+    #[serde(skip_serializing_if = "ResourceList::is_empty")]
+    pub requests: ResourceList,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub priority_class: Option<String>,
 }
 
 /// A role, as far as the members of other roles speak of it.
@@ -81,6 +120,7 @@ impl Stamp {
             way: KoordinatorWay::default(),
             siblings: Vec::new(),
             roles: Vec::new(),
+            revision: None,
         }
     }
 
@@ -99,6 +139,8 @@ impl Stamp {
 pub struct Member {
     identity: Identity,
     name: GangName,
+    /// Its role, where the template does not say it.
+    pub role: Option<&'static str>,
     pub stamp: Stamp,
 }
 
@@ -108,6 +150,7 @@ impl Member {
         Self {
             identity,
             name,
+            role: None,
             stamp,
         }
     }
@@ -169,6 +212,7 @@ mod tests {
             way: KoordinatorWay::PodGroup,
             siblings: Vec::new(),
             roles: Vec::new(),
+            revision: None,
         };
         assert_eq!(
             stamp.to_json(),

@@ -15,8 +15,9 @@ pub mod quantity;
 pub mod resources;
 
 pub use field::{FieldError, FieldPath};
-pub use member::{Member, RoleStamp, Sibling, Stamp};
+pub use member::{Member, Need, Order, RevisionStamp, RoleStamp, Sibling, Stamp};
 pub use name::{Attempt, BundleName, GangName, Identity, PartName, Round};
 pub use part::{Level, Part, PartDraft, Role, Shape};
 pub use plan::{Barrier, Gang, Owner, Plan};
+pub use policy::Unasked;
 pub use policy::{KoordinatorWay, Located, Policy, SchedulerKind, Strictness, TimeoutAction};

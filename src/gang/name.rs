@@ -1,7 +1,8 @@
 //! Names of gangs: valid DNS labels that never mean two gangs.
 //!
 //! `<workload>-<part>[-<index>]-<attempt>-<hash>`, the hash over namespace, uid, part, index,
-//! attempt and round. Unique in the cluster and not only in the namespace, because KAI keys
+//! attempt and round; a workload that is rolled out by revisions has the revision in the place of
+//! the attempt. Unique in the cluster and not only in the namespace, because KAI keys
 //! PodGroups by bare name; never reused by a restart, because coscheduling and Koordinator count
 //! the members of the previous attempt.
 
@@ -17,7 +18,7 @@ const HASH_LENGTH: usize = 10;
 const ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
 
 /// The name of a part within its plan; also the value of the label `muster.dev/gang`.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct PartName(String);
 
 impl PartName {
@@ -100,17 +101,20 @@ impl Round {
 }
 
 /// Everything that tells one gang from another.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct Identity {
     pub namespace: String,
     /// The workload's name. In the name for people; the uid is what counts.
     pub workload: String,
+    /// The workload's uid; or what is as unique, where its pods do not know it.
     pub uid: String,
     pub part: PartName,
     /// The replica, for gangs of one replica.
     pub index: Option<u32>,
     pub attempt: Attempt,
     pub round: Round,
+    /// The revision of the templates, for workloads that are rolled out replica by replica.
+    pub revision: Option<String>,
 }
 
 impl Identity {
@@ -140,7 +144,10 @@ impl Identity {
 
     fn named(&self, kind: &str, part: &str, index: Option<u32>) -> GangName {
         let index_text = index.map(|i| i.to_string());
-        let attempt = self.attempt.to_string();
+        let attempt = match &self.revision {
+            Some(revision) => revision.clone(),
+            None => self.attempt.to_string(),
+        };
         let mut name = String::with_capacity(MAX_NAME);
         let segments = [
             Some(self.workload.as_str()),
@@ -179,6 +186,9 @@ impl Identity {
         hash.update(index.unwrap_or(0).to_le_bytes());
         for count in [self.attempt.whole, self.attempt.own, self.round.0] {
             hash.update(count.to_le_bytes());
+        }
+        if let Some(revision) = &self.revision {
+            hash.update(revision);
         }
         let digest = hash.finalize();
         let mut bits = digest
@@ -238,6 +248,7 @@ mod tests {
                     own: counts.1,
                 },
                 round: Round(counts.2),
+                revision: None,
             })
     }
 
@@ -283,6 +294,7 @@ mod tests {
             index: Some(1),
             attempt: Attempt { whole: 2, own: 0 },
             round: Round(0),
+            revision: None,
         };
         let with = |change: fn(&mut Identity)| {
             let mut id = base.clone();

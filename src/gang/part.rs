@@ -78,6 +78,7 @@ pub struct Part {
     size: NonZeroU32,
     quorum: NonZeroU32,
     min_resources: ResourceList,
+    later: Vec<Role>,
     bundle: Option<Located<BundleName>>,
     at: FieldPath,
 }
@@ -90,6 +91,8 @@ pub struct PartDraft {
     /// How many gangs: the replicas for [`Level::Replica`], else 1.
     pub replicas: u64,
     pub roles: Vec<Role>,
+    /// Pods that are made only once these run, and whose room counts already.
+    pub later: Vec<Role>,
     pub min_count: Option<Located<i64>>,
     pub bundle: Option<Located<BundleName>>,
     /// Where the user asked for this gang.
@@ -133,7 +136,13 @@ impl PartDraft {
             None => size,
             Some(count) => quorum(count, size)?,
         };
-        let min_resources = min_resources(&self.roles, quorum).ok_or_else(|| {
+        let total = |roles: &[Role], quorum| {
+            let mut total = min_resources(roles, quorum)?;
+            let everybody = NonZeroU32::MAX;
+            let later = min_resources(&self.later, everybody)?;
+            total.checked_add(&later).ok().map(|()| total)
+        };
+        let min_resources = total(&self.roles, quorum).ok_or_else(|| {
             FieldError::forbidden(
                 self.at.clone(),
                 "the gang's resource requests add up to more than a quantity can hold",
@@ -147,6 +156,7 @@ impl PartDraft {
             size,
             quorum,
             min_resources,
+            later: self.later,
             bundle: self.bundle,
             at: self.at,
         }))
@@ -232,7 +242,12 @@ impl Part {
         completions.fold(0, u64::saturating_add)
     }
 
-    /// The least that a quorum of one gang needs.
+    /// Pods that are made only once this gang runs.
+    pub fn later(&self) -> &[Role] {
+        &self.later
+    }
+
+    /// The least that a quorum of one gang needs, and those that come later.
     pub fn min_resources(&self) -> &ResourceList {
         &self.min_resources
     }
@@ -284,6 +299,7 @@ mod tests {
             level: Level::Whole,
             replicas: 1,
             roles,
+            later: Vec::new(),
             min_count: min_count.map(|n| Located::new(n, FieldPath::new("min"))),
             bundle: None,
             at: FieldPath::new("at"),

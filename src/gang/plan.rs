@@ -43,11 +43,7 @@ impl Plan {
 
     /// The gangs of one start of the workload, in the order of the spec.
     pub fn gangs(&self, owner: &Owner, attempt: Attempt, round: Round) -> Vec<Gang<'_>> {
-        let gang = |part, index| Gang {
-            part,
-            identity: owner.identity(part, index, attempt, round),
-            quorum: part.quorum(),
-        };
+        let gang = |part, index| Gang::new(part, owner.identity(part, index, attempt, round));
         self.parts
             .iter()
             .flat_map(|part| {
@@ -87,6 +83,7 @@ impl Owner {
             index,
             attempt,
             round,
+            revision: None,
         }
     }
 }
@@ -99,7 +96,15 @@ pub struct Gang<'p> {
     quorum: u32,
 }
 
-impl Gang<'_> {
+impl<'p> Gang<'p> {
+    pub fn new(part: &'p Part, identity: Identity) -> Self {
+        Self {
+            part,
+            identity,
+            quorum: part.quorum(),
+        }
+    }
+
     /// Members that must fit before any is bound: the part's quorum, or less once some are done.
     pub fn quorum(&self) -> u32 {
         self.quorum

@@ -131,7 +131,7 @@ impl FromStr for TimeoutAction {
 }
 
 /// What happens to the members that are already placed when one cannot be (Koordinator's words).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 pub enum Strictness {
     /// All placed members give their room back.
     #[default]
@@ -176,6 +176,18 @@ pub enum KoordinatorWay {
     PodGroup,
     /// Annotations on the pods, no object.
     Annotations,
+}
+
+/// What becomes of a LeaderWorkerSet that says nothing of gangs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
+pub enum Unasked {
+    /// It is left alone.
+    #[default]
+    #[value(name = "annotated")]
+    Alone,
+    /// Each of its replicas is a gang.
+    #[value(name = "all")]
+    Ganged,
 }
 
 /// The knobs of a plan that hold for all its gangs.

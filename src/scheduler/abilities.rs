@@ -84,6 +84,17 @@ pub enum Timeouts {
     CarriedToo,
 }
 
+/// What is done for pods that are made only once others of their replica run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Later {
+    /// Their room is held.
+    Held,
+    /// The first start only when there is room for all, which nobody holds.
+    Counted,
+    /// Nothing: the first start although there may be no room for the others.
+    Unknown,
+}
+
 /// One scheduler's row of the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Abilities {
@@ -100,6 +111,7 @@ pub struct Abilities {
     pub timeout: Timeouts,
     /// Whether its object says what a quorum needs at least.
     pub min_resources: bool,
+    pub later: Later,
     /// The releases whose sources and programs the backend was made by.
     pub made_for: &'static str,
 }
@@ -131,6 +143,7 @@ pub fn refusals(
             priorities(kind, abilities, part, &mut errors, &mut warnings);
         }
     }
+    warnings.extend(later(kind, abilities, plan));
     for (name, parts) in bundles {
         let Some(at) = parts[0].bundle().map(|b| b.at.clone()) else {
             continue;
@@ -161,6 +174,23 @@ pub fn refusals(
         }
     }
     (errors, warnings)
+}
+
+/// What is not promised to pods that are made only once others run.
+fn later(kind: SchedulerKind, abilities: &Abilities, plan: &Plan) -> Option<String> {
+    let first = plan.parts.iter().find(|part| !part.later().is_empty())?;
+    let (first, others) = (first.name().as_str(), first.later().iter());
+    let others: Vec<&str> = others.map(|role| role.name.as_str()).collect();
+    let others = others.join(", ");
+    let what = match abilities.later {
+        Later::Held => return None,
+        Later::Counted => "starts when there is room for all, but nobody holds it until then",
+        Later::Unknown => "starts although there may be no room for them",
+    };
+    Some(format!(
+        "the {others} are made once the {first} runs, and are bound together or not at all; on \
+         {kind} the {first} {what}"
+    ))
 }
 
 fn gangs(parts: &[&Part]) -> u64 {

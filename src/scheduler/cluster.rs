@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::str::FromStr;
 
-use crate::gang::{KoordinatorWay, SchedulerKind};
+use crate::gang::{KoordinatorWay, SchedulerKind, Unasked};
 
 /// The form of Kubernetes' own gangs, which changed in each release.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -162,6 +162,8 @@ pub struct Snapshot {
     pub sub_groups: SubGroups,
     /// How Koordinator is told of new gangs.
     pub koordinator: KoordinatorWay,
+    /// What becomes of LeaderWorkerSets that say nothing of gangs.
+    pub leader_worker_sets: Unasked,
     /// What the apiserver runs, where one was asked.
     pub release: Option<Release>,
 }
@@ -179,6 +181,7 @@ impl Snapshot {
             job_templates: JobTemplates::KeepLinks,
             sub_groups: SubGroups::Known,
             koordinator: KoordinatorWay::default(),
+            leader_worker_sets: Unasked::default(),
             release: None,
         }
     }

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::gang::{Gang, Member, Owner, Plan, SchedulerKind, Shape, link};
 
-use super::abilities::{Abilities, Bundles, LinkSite, NewRoom, Priorities, QuorumChange};
+use super::abilities::{Abilities, Bundles, Later, LinkSite, NewRoom, Priorities, QuorumChange};
 use super::abilities::{Resume, Support, Timeouts};
 use super::object::{Scope, object};
 use super::{Marks, Scheduler};
@@ -32,6 +32,7 @@ static ABILITIES: Abilities = Abilities {
     caution: None,
     timeout: Timeouts::Muster,
     min_resources: false,
+    later: Later::Unknown,
     made_for: "scheduler-plugins 0.34.7",
 };
 

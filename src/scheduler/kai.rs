@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::gang::{FieldError, Gang, Member, Owner, Plan, Role, SchedulerKind, Shape, link};
 
-use super::abilities::{Abilities, Bundles, LinkSite, NewRoom, Priorities, QuorumChange};
+use super::abilities::{Abilities, Bundles, Later, LinkSite, NewRoom, Priorities, QuorumChange};
 use super::abilities::{Resume, Support, Timeouts};
 use super::pod_group::{self, Group};
 use super::{Marks, Queue, Scheduler, scheduler_name};
@@ -31,6 +31,7 @@ static ABILITIES: Abilities = Abilities {
     caution: None,
     timeout: Timeouts::Muster,
     min_resources: false,
+    later: Later::Unknown,
     made_for: "KAI 0.12.0",
 };
 

@@ -16,6 +16,10 @@ pub const PART: &str = "muster.dev/gang";
 pub const INDEX: &str = "muster.dev/index";
 /// The attempt that an object is for.
 pub const ATTEMPT: &str = "muster.dev/attempt";
+/// In the place of the attempt, where replicas live and die one by one: the revision, and the life
+/// of the replica.
+pub const REVISION: &str = "muster.dev/revision";
+pub const LIFE: &str = "muster.dev/life";
 
 /// What an object is for.
 #[derive(Debug, Clone, Copy)]
@@ -32,11 +36,15 @@ impl Scope<'_> {
             Self::Gang(id) => (id, Some(id.part.as_str().to_owned()), id.index),
             Self::Start(id) => (id, None, None),
         };
+        let revision = identity.revision.clone();
+        let attempt = revision.is_none().then(|| identity.attempt.to_string());
         let labels = [
             (MANAGED_BY.0, Some(MANAGED_BY.1.to_owned())),
             (PART, part),
             (INDEX, index.map(|index| index.to_string())),
-            (ATTEMPT, Some(identity.attempt.to_string())),
+            (ATTEMPT, attempt),
+            (LIFE, revision.as_ref().map(|_| identity.uid.clone())),
+            (REVISION, revision),
         ];
         labels
             .into_iter()

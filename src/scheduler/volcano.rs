@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::gang::resources::ResourceList;
 use crate::gang::{FieldError, Gang, Member, Owner, Part, Plan, SchedulerKind, Shape, link};
 
-use super::abilities::{Abilities, Bundles, LinkSite, NewRoom, Priorities, QuorumChange};
+use super::abilities::{Abilities, Bundles, Later, LinkSite, NewRoom, Priorities, QuorumChange};
 use super::abilities::{Resume, Support, Timeouts};
 use super::pod_group::{self, Group};
 use super::{Marks, Queue, Scheduler, SubGroups};
@@ -28,6 +28,7 @@ const ABILITIES: Abilities = Abilities {
     caution: None,
     timeout: Timeouts::Muster,
     min_resources: true,
+    later: Later::Counted,
     made_for: "Volcano 1.14.1",
 };
 

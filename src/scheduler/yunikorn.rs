@@ -12,9 +12,9 @@ use kube::core::DynamicObject;
 use serde_json::{Map, Value, json};
 
 use crate::gang::{FieldError, Gang, Member, Owner, Part, Plan, Role, SchedulerKind, Shape};
-use crate::gang::{RoleStamp, Stamp, link};
+use crate::gang::{Order, RoleStamp, Stamp, link};
 
-use super::abilities::{Abilities, Bundles, LinkSite, NewRoom, Priorities, QuorumChange};
+use super::abilities::{Abilities, Bundles, Later, LinkSite, NewRoom, Priorities, QuorumChange};
 use super::abilities::{Resume, Support, Timeouts};
 use super::{Marks, Scheduler, pod_group, scheduler_name};
 
@@ -36,6 +36,7 @@ static ABILITIES: Abilities = Abilities {
     ),
     timeout: Timeouts::Muster,
     min_resources: true,
+    later: Later::Held,
     made_for: "YuniKorn 1.8.0",
 };
 
@@ -69,7 +70,12 @@ impl Scheduler for Yunikorn {
     }
 
     fn fill(&self, plan: &Plan, part: &Part, role: &Role, stamp: &mut Stamp) {
-        let roles = plan.bundle_of(part).flat_map(|part| {
+        let parts: Vec<&Part> = match is_ordered(plan) {
+            // Placeholders hold the room of those that come later.
+            true => plan.parts.iter().collect(),
+            false => plan.bundle_of(part).collect(),
+        };
+        let roles = parts.into_iter().flat_map(|part| {
             let roles = part.roles().iter();
             roles.map(move |role| (role, members(part, role)))
         });
@@ -100,19 +106,15 @@ impl Scheduler for Yunikorn {
     }
 
     fn link(&self, member: &Member, pod: &dyn Fn() -> Shape) -> Marks {
-        let own = member.stamp.roles.iter().find(|role| role.shape.is_none());
-        let groups: Value = member
-            .stamp
-            .roles
-            .iter()
-            .map(|r| task_group(r, pod))
-            .collect();
+        let roles = &member.stamp.roles;
+        let named = |role: &&RoleStamp| Some(role.name.as_str()) == member.role;
+        // Leader and workers may come from one template, which is then the role of both.
+        let own = roles.iter().find(named);
+        let own = own.or_else(|| roles.iter().find(|role| role.shape.is_none()));
         let own = own.map(|role| role.name.clone()).unwrap_or_default();
+        let groups: Value = roles.iter().map(|r| task_group(r, &own, pod)).collect();
         Marks {
-            labels: BTreeMap::from([(
-                link::YUNIKORN_APP.key,
-                pod_group::of_member(member).into_string(),
-            )]),
+            labels: BTreeMap::from([(link::YUNIKORN_APP.key, application(member))]),
             annotations: BTreeMap::from([
                 (link::YUNIKORN_GROUP.key, own),
                 (TASK_GROUPS, groups.to_string()),
@@ -162,9 +164,26 @@ fn shape(shape: &Shape) -> Map<String, Value> {
     group
 }
 
-fn task_group(role: &RoleStamp, pod: &dyn Fn() -> Shape) -> Value {
+/// The application that a member belongs to: of its gang or bundle, and of a whole replica also
+/// where its pods come in an order.
+fn application(member: &Member) -> String {
+    let revision = member.stamp.revision.as_ref();
+    let ordered = revision.is_some_and(|revision| revision.order == Order::LeaderFirst);
+    let identity = member.identity();
+    match ordered {
+        true => identity.of("replica", identity.index).name(),
+        false => pod_group::of_member(member),
+    }
+    .into_string()
+}
+
+fn is_ordered(plan: &Plan) -> bool {
+    plan.parts.iter().any(|part| !part.later().is_empty())
+}
+
+fn task_group(role: &RoleStamp, own: &str, pod: &dyn Fn() -> Shape) -> Value {
     let mut group = match &role.shape {
-        Some(Value::Object(stamped)) => stamped.clone(),
+        Some(Value::Object(stamped)) if role.name != own => stamped.clone(),
         _ => shape(&pod()),
     };
     group.insert("name".into(), json!(role.name));

@@ -13,9 +13,8 @@ use crate::gang::resources::{Container, containers, pod_requests};
 use crate::gang::{Attempt, FieldError, FieldPath, Identity, Level, Member, PartName, Round};
 use crate::gang::{Shape, Stamp};
 
-use super::jobset::view;
-use super::keys;
 use super::view::{Meta, Text, or_default};
+use super::{keys, template};
 
 pub const JOBSET_NAME: &str = "jobset.sigs.k8s.io/jobset-name";
 pub const JOBSET_UID: &str = "jobset.sigs.k8s.io/jobset-uid";
@@ -91,7 +90,7 @@ impl PodSpec<'_> {
     /// What the pod asks of a node. The apiserver has not checked it yet, and will: what cannot be
     /// read counts as nothing.
     pub fn shape(&self) -> Shape {
-        let pod = view::PodSpec {
+        let pod = template::PodSpec {
             node_selector: read(self.node_selector),
             tolerations: self.tolerations,
             affinity: self.affinity,
@@ -99,7 +98,7 @@ impl PodSpec<'_> {
             init_containers: read_containers(self.init_containers),
             overhead: read(self.overhead),
             resources: read(self.resources),
-            ..view::PodSpec::default()
+            ..template::PodSpec::default()
         };
         let requests = pod_requests(&pod.resources()).unwrap_or_default();
         pod.shape(requests)
@@ -198,6 +197,7 @@ pub fn member(
             own: if replica { own } else { 0 },
         },
         round,
+        revision: None,
     };
     Ok(Member::new(identity, stamp))
 }

@@ -97,6 +97,11 @@ fn mode(
                 Some(Mode::ReplicatedGang) => error.hint(
                     "a gang per Job replica is asked for on the ReplicatedJob, not on the JobSet",
                 ),
+                // Only a LeaderWorkerSet has no such level.
+                Some(Mode::Gang) => error.hint(
+                    "each replica of a LeaderWorkerSet is a gang of its own; they do not start \
+                     together",
+                ),
                 _ => error,
             });
             None
@@ -160,6 +165,18 @@ pub fn policy(meta: &Meta<'_>, at: &FieldPath, errors: &mut Vec<FieldError>) -> 
         ),
         strictness: word(meta, at, keys::STRICTNESS, &Strictness::NAMES, errors),
     }
+}
+
+/// An action that never comes.
+pub fn idle_timeout_action(policy: &Policy) -> Option<String> {
+    let idle = policy.timeout_action.is_some() && policy.timeout.is_none();
+    idle.then(|| {
+        format!(
+            "{} has no effect without {}",
+            keys::TIMEOUT_ACTION,
+            keys::TIMEOUT
+        )
+    })
 }
 
 /// Reads a duration as Go writes it.

@@ -2,7 +2,7 @@
 
 use crate::gang::{FieldError, FieldPath};
 
-use super::view::Scalar;
+use super::view::{Meta, Scalar};
 
 pub const PREFIX: &str = "muster.dev/";
 
@@ -40,6 +40,10 @@ pub enum Place {
     Group,
     /// A pod template's metadata inside a workload that Muster knows.
     PodTemplate,
+    /// The metadata of a LeaderWorkerSet.
+    ReplicaSet,
+    /// The metadata of a LeaderWorkerSet's templates.
+    ReplicaTemplate,
 }
 
 impl Place {
@@ -59,7 +63,16 @@ impl Place {
                 START_BARRIER_TARGETS,
             ],
             Self::Group => &[GANG_MODE, MIN_COUNT, BUNDLE],
-            Self::PodTemplate => &[],
+            Self::ReplicaSet => &[
+                GANG_MODE,
+                MIN_COUNT,
+                SCHEDULER,
+                QUEUE,
+                TIMEOUT,
+                TIMEOUT_ACTION,
+                STRICTNESS,
+            ],
+            Self::PodTemplate | Self::ReplicaTemplate => &[],
         }
     }
 
@@ -67,7 +80,8 @@ impl Place {
     fn own_annotations(self) -> &'static [&'static str] {
         match self {
             Self::Workload => &[ROUND, REVIVING],
-            Self::Group => &[STAMP],
+            Self::ReplicaSet => &[],
+            Self::Group | Self::ReplicaTemplate => &[STAMP],
             Self::PodTemplate => &[STAMP, ROUND],
         }
     }
@@ -87,6 +101,14 @@ impl Place {
                 Some("put it on the workload or in the ReplicatedJob's template.metadata")
             }
             Self::PodTemplate if workload => Some("put it on the workload's own metadata"),
+            Self::ReplicaSet if key == BUNDLE => Some(
+                "the replicas of a LeaderWorkerSet start, roll and restart one by one, and make no \
+                 bundle",
+            ),
+            Self::ReplicaSet if workload => Some("a start barrier is for JobSets"),
+            Self::ReplicaTemplate if Self::ReplicaSet.user_keys().contains(&key) => {
+                Some("put it on the LeaderWorkerSet's own metadata")
+            }
             _ => None,
         }
     }
@@ -96,6 +118,20 @@ impl Place {
 /// marks.
 pub fn is_mutable(key: &str) -> bool {
     matches!(key, TIMEOUT | TIMEOUT_ACTION | ROUND | REVIVING)
+}
+
+/// Refuses unknown and misplaced `muster.dev/` keys of an object's or template's metadata.
+pub fn check<'k>(
+    place: Place,
+    at: &FieldPath,
+    meta: Option<&'k Meta<'_>>,
+) -> impl Iterator<Item = FieldError> + use<'k> {
+    let (annotations, labels) = (at.child("annotations"), at.child("labels"));
+    let found = meta.into_iter().flat_map(|meta| meta.annotations());
+    let annotations = found.filter_map(move |(key, _)| check_annotation(place, &annotations, key));
+    let found = meta.into_iter().flat_map(|meta| meta.labels());
+    let labels = found.filter_map(move |(key, _)| check_label(place, &labels, key));
+    annotations.chain(labels)
 }
 
 /// Refuses `muster.dev/` annotations that do not exist or do not belong here.
@@ -115,7 +151,7 @@ pub fn check_annotation(place: Place, at: &FieldPath, key: &str) -> Option<Field
 
 /// Refuses `muster.dev/` labels: apart from Muster's own, its keys are annotations.
 pub fn check_label(place: Place, at: &FieldPath, key: &str) -> Option<FieldError> {
-    let own = place != Place::Workload && key == GANG;
+    let own = !matches!(place, Place::Workload | Place::ReplicaSet) && key == GANG;
     if !key.starts_with(PREFIX) || own {
         return None;
     }
@@ -134,6 +170,7 @@ pub fn check_label(place: Place, at: &FieldPath, key: &str) -> Option<FieldError
 
 fn unknown(at: FieldPath, key: &str, place: Place) -> FieldError {
     let known = match place.user_keys() {
+        [] if place == Place::ReplicaTemplate => Place::ReplicaSet.user_keys(),
         [] => Place::Group.user_keys(),
         keys => keys,
     };

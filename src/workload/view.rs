@@ -7,8 +7,9 @@ use std::borrow::Cow;
 use std::fmt;
 use std::ops::Deref;
 
-use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::de::{Deserialize, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 /// A string, borrowed where the JSON has no escapes. (serde's `borrow` does not reach into
 /// `Option<Cow<str>>`, which is always copied; this type is not.)
@@ -259,6 +260,36 @@ impl<'de, T: Deserialize<'de> + Default> Deserialize<'de> for Given<T> {
         let value: Option<T> = Option::deserialize(deserializer)?;
         Ok(Self {
             present: value.is_some(),
+            value: value.unwrap_or_default(),
+        })
+    }
+}
+
+/// A part of an object that is read, and kept as it was sent, to be compared as a whole.
+#[derive(Debug, Clone, Default)]
+pub struct Kept<'a, T> {
+    pub raw: Option<&'a RawValue>,
+    value: T,
+}
+
+impl<T> Deref for Kept<'_, T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.value
+    }
+}
+
+impl<'de: 'a, 'a, T: Deserialize<'a> + Default> Deserialize<'de> for Kept<'a, T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let raw: Option<&'a RawValue> = Option::deserialize(deserializer)?;
+        let value = raw.map(|raw| {
+            let deserializer = &mut serde_json::Deserializer::from_str(raw.get());
+            serde_path_to_error::deserialize(deserializer)
+        });
+        let value = value.transpose().map_err(D::Error::custom)?;
+        Ok(Self {
+            raw,
             value: value.unwrap_or_default(),
         })
     }

@@ -52,7 +52,7 @@ fn only_its_own_webhooks_and_two_crds_are_open_to_it() {
     }
     let names = [
         "jobsets.jobset.x-k8s.io,podgroups.scheduling.volcano.sh",
-        "muster-mutating",
+        "muster-mutating,group-keys.muster.dev",
         "muster-validating",
     ];
     assert_eq!(seen, names.map(String::from).into());
@@ -64,6 +64,16 @@ const TOUCHED: &[(&str, &str, &[&str])] = &[
         "jobset.x-k8s.io",
         "jobsets",
         &["get", "list", "watch", "patch"],
+    ),
+    (
+        "leaderworkerset.x-k8s.io",
+        "leaderworkersets",
+        &["get", "list", "watch"],
+    ),
+    (
+        "leaderworkerset.x-k8s.io",
+        "leaderworkersets/status",
+        &["patch"],
     ),
     ("batch", "jobs", &["get", "list", "watch"]),
     ("", "pods", &["get", "list", "watch"]),

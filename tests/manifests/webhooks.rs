@@ -2,7 +2,10 @@
 
 use serde_json::{Value, json};
 
-use crate::{list, object, words};
+use crate::{base, list, object, words};
+use muster::controller::authority::GROUP_KEYS;
+use muster::workload::keys;
+use muster::workload::lws::replica;
 
 const CONFIGURATIONS: [&str; 2] = [
     "MutatingWebhookConfiguration",
@@ -10,9 +13,34 @@ const CONFIGURATIONS: [&str; 2] = [
 ];
 
 fn entries() -> Vec<Value> {
-    let configurations = CONFIGURATIONS.map(object);
+    let mut configurations = base();
+    configurations.retain(|object| CONFIGURATIONS.iter().any(|kind| object["kind"] == *kind));
+    assert_eq!(configurations.len(), 3);
     let entries = configurations.iter().flat_map(|c| list(&c["webhooks"]));
     entries.collect()
+}
+
+/// LeaderWorkerSet's own webhook keeps a group key that is there already.
+#[test]
+fn leaders_get_their_key_before_the_webhook_of_lws_and_nobody_else_is_asked() {
+    let mut configurations = base();
+    configurations.retain(|object| object["metadata"]["name"] == GROUP_KEYS);
+    let [keys] = &configurations[..] else {
+        panic!("{configurations:?}");
+    };
+    assert!(GROUP_KEYS < "lws-mutating-webhook-configuration");
+    let [entry] = &list(&keys["webhooks"])[..] else {
+        panic!("one entry");
+    };
+    let selector = list(&entry["objectSelector"]["matchExpressions"]);
+    for (key, operator) in [
+        (keys::GANG, "Exists"),
+        (replica::WORKER_INDEX, "In"),
+        (replica::GROUP_KEY, "DoesNotExist"),
+    ] {
+        let found = selector.iter().find(|rule| rule["key"] == key);
+        assert_eq!(found.unwrap()["operator"], operator, "{key}");
+    }
 }
 
 #[test]
@@ -27,9 +55,10 @@ fn webhooks_are_called_after_those_of_jobset_kueue_and_lws() {
 }
 
 #[test]
-fn only_jobsets_jobs_and_pods_are_intercepted_and_never_a_deletion() {
+fn only_workloads_jobs_and_pods_are_intercepted_and_never_a_deletion() {
     let allowed = [
         json!(["jobset.x-k8s.io", "v1alpha2", "jobsets"]),
+        json!(["leaderworkerset.x-k8s.io", "v1", "leaderworkersets"]),
         json!(["batch", "v1", "jobs"]),
         json!(["", "v1", "pods"]),
     ];
@@ -120,7 +149,7 @@ fn the_policy_keeps_the_link_that_kai_reads_and_looks_at_members_only() {
     let matched = &policy["spec"]["matchConstraints"];
     assert_eq!(
         matched["objectSelector"]["matchExpressions"],
-        json!([{"key": muster::workload::keys::GANG, "operator": "Exists"}])
+        json!([{"key": keys::GANG, "operator": "Exists"}])
     );
     assert_eq!(
         words(&matched["resourceRules"][0]["operations"]),

@@ -20,15 +20,18 @@ use super::{Error, Trust};
 
 pub const MUTATING: &str = "muster-mutating";
 pub const VALIDATING: &str = "muster-validating";
+/// By name before LeaderWorkerSet's.
+pub const GROUP_KEYS: &str = "group-keys.muster.dev";
 pub const FIELD_MANAGER: &str = "muster-ca";
 
 const API_VERSION: &str = "v1";
 const GROUP: &str = "admissionregistration.k8s.io";
 
 /// Kind and name of each.
-const ALL: [(&str, &str); 2] = [
+const ALL: [(&str, &str); 3] = [
     ("MutatingWebhookConfiguration", MUTATING),
     ("ValidatingWebhookConfiguration", VALIDATING),
+    ("MutatingWebhookConfiguration", GROUP_KEYS),
 ];
 
 /// One configuration as it is in the cluster.

@@ -16,7 +16,7 @@ use std::time::Duration;
 use crate::gang::{FieldError, Gang, GangName, Identity, KoordinatorWay, Plan, Role};
 use crate::gang::{SchedulerKind, Strictness};
 
-use super::abilities::{Abilities, Bundles, LinkSite, NewRoom, Priorities, QuorumChange};
+use super::abilities::{Abilities, Bundles, Later, LinkSite, NewRoom, Priorities, QuorumChange};
 use super::abilities::{Resume, Support, Timeouts};
 use super::{Marks, Scheduler, pod_group as shared, scheduler_name};
 
@@ -50,6 +50,7 @@ static ABILITIES: Abilities = Abilities {
     caution: None,
     timeout: Timeouts::CarriedToo,
     min_resources: false,
+    later: Later::Unknown,
     made_for: "Koordinator 1.8.0",
 };
 

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::gang::{Gang, GangName, Identity, Owner, Plan};
 
-use super::abilities::{Abilities, Bundles, LinkSite, NewRoom, Priorities, QuorumChange};
+use super::abilities::{Abilities, Bundles, Later, LinkSite, NewRoom, Priorities, QuorumChange};
 use super::abilities::{Resume, Support, Timeouts};
 use super::object::{Scope, object};
 use super::{Dialect, JobTemplates, Scheduler, Snapshot};
@@ -59,6 +59,7 @@ const ABILITIES: Abilities = Abilities {
     caution: None,
     timeout: Timeouts::Muster,
     min_resources: false,
+    later: Later::Unknown,
     made_for: "Kubernetes",
 };
 

@@ -1,12 +1,12 @@
 //! A ReplicatedJob as the plan needs it: its knobs, its link if it has one, its role.
 
-use crate::gang::resources::pod_requests;
 use crate::gang::{BundleName, FieldError, FieldPath, Located, Role, SchedulerKind, Shape};
 use crate::workload::declaration;
 use crate::workload::keys;
 
 use super::group_path;
-use super::view::{ExistingLink, JobSet, PodSpec, ReplicatedJob};
+use super::view::{JobSet, ReplicatedJob};
+use crate::workload::template::ExistingLink;
 
 /// One ReplicatedJob.
 pub struct Group<'j> {
@@ -27,7 +27,11 @@ pub fn read<'j>(jobset: &'j JobSet<'j>, errors: &mut Vec<FieldError>) -> Vec<Gro
             position,
             job,
             link: job.existing_link(&at),
-            shape: shape(&job.template.spec.template.spec, &at, errors),
+            shape: job
+                .template
+                .spec
+                .template
+                .shape(&pod_spec_path(&at), errors),
             at,
         }
     })
@@ -37,17 +41,6 @@ pub fn read<'j>(jobset: &'j JobSet<'j>, errors: &mut Vec<FieldError>) -> Vec<Gro
 fn pod_spec_path(group: &FieldPath) -> FieldPath {
     let job_spec = group.child("template").child("spec");
     job_spec.child("template").child("spec")
-}
-
-fn shape(pod: &PodSpec<'_>, at: &FieldPath, errors: &mut Vec<FieldError>) -> Shape {
-    let requests = pod_requests(&pod.resources()).unwrap_or_else(|_| {
-        errors.push(FieldError::forbidden(
-            pod_spec_path(at),
-            "the pod's resource requests add up to more than a quantity can hold",
-        ));
-        Default::default()
-    });
-    pod.shape(requests)
 }
 
 impl Group<'_> {

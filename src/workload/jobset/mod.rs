@@ -14,26 +14,18 @@ pub mod update;
 pub mod view;
 
 use crate::gang::TimeoutAction;
-use crate::gang::{FieldError, FieldPath, Level, Located, Part, PartDraft, PartName, Plan};
+use crate::gang::{FieldError, FieldPath, Level, Located, Part, PartDraft, PartName};
 
+use super::Reading;
 use super::declaration::{self, Mode};
 use super::keys::{self, Place};
+use crate::workload::template::ExistingLink;
 use groups::Group;
 use modes::Modes;
-use view::{ExistingLink, JobSet};
+use view::JobSet;
 
 /// Kueue manages a JobSet that carries this label.
 const KUEUE_QUEUE: &str = "kueue.x-k8s.io/queue-name";
-
-/// What reading a JobSet found. With errors the plan is incomplete and only good for finding more.
-#[derive(Debug, Default)]
-pub struct Reading {
-    pub plan: Plan,
-    pub errors: Vec<FieldError>,
-    pub warnings: Vec<String>,
-    /// `gangMode` fields that hold YAML's unquoted `Off`, to be normalised: path, warning.
-    pub unquoted_off: Vec<(Vec<String>, String)>,
-}
 
 /// Reads a JobSet's declaration.
 pub fn read(jobset: &JobSet<'_>) -> Reading {
@@ -101,17 +93,7 @@ fn check_names(jobset: &JobSet<'_>, errors: &mut Vec<FieldError>) {
 /// Unknown and misplaced `muster.dev/` keys, at every place of the JobSet.
 fn check_keys(jobset: &JobSet<'_>, errors: &mut Vec<FieldError>) {
     let mut check = |place, meta: Option<&super::view::Meta<'_>>, at: FieldPath| {
-        let Some(meta) = meta else { return };
-        let annotations = at.child("annotations");
-        let labels = at.child("labels");
-        errors.extend(
-            meta.annotations()
-                .filter_map(|(key, _)| keys::check_annotation(place, &annotations, key)),
-        );
-        errors.extend(
-            meta.labels()
-                .filter_map(|(key, _)| keys::check_label(place, &labels, key)),
-        );
+        errors.extend(keys::check(place, &at, meta));
     };
     let metadata = FieldPath::new("metadata");
     check(Place::Workload, Some(&jobset.metadata), metadata);
@@ -161,13 +143,8 @@ fn check_suspend(jobset: &JobSet<'_>, reading: &mut Reading) {
              use Wait, or Kueue's waitForPodsReady",
         ));
     }
-    if policy.timeout.is_none() {
-        reading.warnings.push(format!(
-            "{} has no effect without {}",
-            keys::TIMEOUT_ACTION,
-            keys::TIMEOUT
-        ));
-    }
+    let idle = declaration::idle_timeout_action(policy);
+    reading.warnings.extend(idle);
 }
 
 /// The whole JobSet as one gang.
@@ -220,6 +197,7 @@ fn whole_draft(
         level: Level::Whole,
         replicas: 1,
         roles: groups.iter().map(|g| g.role(g.job.jobs())).collect(),
+        later: Vec::new(),
         min_count,
         bundle,
         at: mode.at.clone(),
@@ -268,6 +246,7 @@ fn group_drafts(
             level,
             replicas,
             roles: vec![group.role(jobs)],
+            later: Vec::new(),
             min_count,
             bundle: bundle.or_else(|| shared_bundle.clone()),
             at: mode.at.clone(),

@@ -12,7 +12,8 @@ use crate::workload::keys;
 use crate::workload::view::{Entries, Meta};
 
 use super::view::{GangConfig, JobSet, ReplicatedJob};
-use super::{Reading, group_path, modes};
+use super::{group_path, modes};
+use crate::workload::Reading;
 
 /// An immutable thing that differs between the stored JobSet and the new one.
 #[derive(Debug, Clone, PartialEq)]

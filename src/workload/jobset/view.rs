@@ -1,14 +1,10 @@
 //! The fields of a JobSet that Muster reads (`jobset.x-k8s.io/v1alpha2`), and their paths.
 
-use std::borrow::Cow;
-use std::collections::BTreeMap;
-
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::gang::link::{self, LinkKey, LinkPlace};
-use crate::gang::resources::{Container, PodResources, Requirements, ResourceList, containers};
-use crate::gang::{FieldPath, Shape};
+use crate::gang::FieldPath;
+use crate::workload::template::{ExistingLink, PodTemplate};
 use crate::workload::view::{Given, Meta, Present, Scalar, Text, or_default};
 
 pub const API_VERSION: &str = "jobset.x-k8s.io/v1alpha2";
@@ -118,66 +114,12 @@ pub struct JobSpec<'a> {
     pub template: Given<PodTemplate<'a>>,
 }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub struct PodTemplate<'a> {
-    #[serde(borrow)]
-    pub metadata: Option<Meta<'a>>,
-    #[serde(borrow)]
-    pub spec: Given<PodSpec<'a>>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct PodSpec<'a> {
-    #[serde(borrow)]
-    pub scheduler_name: Option<Text<'a>>,
-    #[serde(borrow)]
-    pub priority_class_name: Option<Text<'a>>,
-    #[serde(borrow)]
-    pub scheduling_group: Option<&'a RawValue>,
-    #[serde(borrow)]
-    pub workload_ref: Option<&'a RawValue>,
-    #[serde(borrow, deserialize_with = "or_default")]
-    pub scheduling_gates: Vec<&'a RawValue>,
-    #[serde(deserialize_with = "or_default")]
-    pub node_selector: BTreeMap<String, String>,
-    #[serde(borrow)]
-    pub tolerations: Option<&'a RawValue>,
-    #[serde(borrow)]
-    pub affinity: Option<&'a RawValue>,
-    #[serde(borrow, deserialize_with = "containers")]
-    pub containers: Vec<Container<'a>>,
-    #[serde(borrow, deserialize_with = "containers")]
-    pub init_containers: Vec<Container<'a>>,
-    #[serde(deserialize_with = "or_default")]
-    pub overhead: ResourceList,
-    pub resources: Option<Requirements>,
-    #[serde(borrow, deserialize_with = "or_default")]
-    pub volumes: Vec<Volume<'a>>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub struct Volume<'a> {
-    #[serde(borrow)]
-    pub name: Text<'a>,
-}
-
 /// The inside of a `gangConfig`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct GangConfig<'a> {
     #[serde(borrow)]
     pub gang_mode: Option<Scalar<'a>>,
-}
-
-/// A link that the user wrote into a pod template.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ExistingLink {
-    pub link: LinkKey,
-    pub value: String,
-    pub at: FieldPath,
 }
 
 impl JobSet<'_> {
@@ -239,59 +181,7 @@ impl ReplicatedJob<'_> {
 
     /// A link to a gang that is already in the pod template, its value, and where.
     pub fn existing_link(&self, at: &FieldPath) -> Option<ExistingLink> {
-        let template = &self.template.spec.template;
-        let meta = template.metadata.as_ref();
         let at = at.child("template").child("spec").child("template");
-        link::ALL.into_iter().find_map(|link| {
-            let (value, at) = match link.place {
-                LinkPlace::Label => {
-                    let value = meta?.label(link.key)?.to_owned();
-                    (value, at.child("metadata").child("labels").key(link.key))
-                }
-                LinkPlace::Annotation => {
-                    let value = meta?.annotation(link.key)?.to_owned();
-                    let at = at.child("metadata").child("annotations");
-                    (value, at.key(link.key))
-                }
-                LinkPlace::Field => {
-                    let field = match link {
-                        link::SCHEDULING_GROUP => template.spec.scheduling_group?,
-                        _ => template.spec.workload_ref?,
-                    };
-                    (field.get().to_owned(), at.child("spec").child(link.key))
-                }
-            };
-            Some(ExistingLink { link, value, at })
-        })
-    }
-}
-
-impl PodSpec<'_> {
-    /// What its pods have in common; `requests` are what [`Self::resources`] add up to.
-    pub fn shape(&self, requests: ResourceList) -> Shape {
-        let non_empty = |text: &Option<Text<'_>>| match text.as_deref() {
-            None | Some("") => None,
-            Some(text) => Some(text.to_owned()),
-        };
-        let raw = |raw: Option<&RawValue>| raw.and_then(|r| serde_json::from_str(r.get()).ok());
-        Shape {
-            requests,
-            node_selector: self.node_selector.clone(),
-            tolerations: raw(self.tolerations),
-            affinity: raw(self.affinity),
-            priority_class: non_empty(&self.priority_class_name),
-            scheduler_name: non_empty(&self.scheduler_name),
-            gated: !self.scheduling_gates.is_empty(),
-        }
-    }
-
-    /// The parts that count for the pod's requests.
-    pub fn resources(&self) -> PodResources<'_> {
-        PodResources {
-            containers: Cow::Borrowed(&self.containers),
-            init_containers: Cow::Borrowed(&self.init_containers),
-            overhead: Cow::Borrowed(&self.overhead),
-            resources: self.resources.as_ref().map(Cow::Borrowed),
-        }
+        self.template.spec.template.existing_link(&at)
     }
 }

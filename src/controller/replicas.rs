@@ -1,0 +1,98 @@
+//! The gangs of a LeaderWorkerSet: those of its replicas that live now, each by its own stamp.
+//!
+//! Pure, and not by the spec: a rollout has replicas of two revisions and more than the spec says,
+//! and a replica under a partition is made anew from templates that the spec no longer has.
+
+use kube::core::DynamicObject;
+
+use super::decide::{Actions, Seen, follow};
+use super::observe::{Life, Linked, Pod};
+use crate::gang::{FieldPath, Gang, Owner, Stamp};
+use crate::scheduler::{self, Snapshot};
+use crate::workload::lws::replica::{self, identity, stamped_plan};
+use crate::workload::lws::view::{API_VERSION, KIND, LeaderWorkerSet};
+use crate::workload::{declaration, keys};
+
+/// The objects that must exist now, and how each gang stands.
+pub fn wanted(
+    seen: &Seen<'_>,
+    lws: &LeaderWorkerSet<'_>,
+    cluster: &Snapshot,
+    actions: &mut Actions,
+) -> Vec<DynamicObject> {
+    let at = FieldPath::default();
+    let policy = declaration::policy(&lws.metadata, &at, &mut Vec::new());
+    let limit = policy.timeout.as_ref().map(|timeout| timeout.value);
+    // It cannot be suspended.
+    actions.timeout = limit.map(|limit| (limit, Default::default()));
+    actions.refused = refused(seen, lws);
+    let owner = owner(seen, lws);
+    let mut objects = Vec::new();
+    for (life, stamp) in lives(seen.pods) {
+        let backend = match scheduler::stamped(stamp, cluster) {
+            Ok(backend) => backend,
+            Err(error) => {
+                actions.refused = Some(error.to_string());
+                continue;
+            }
+        };
+        let mut plan = stamped_plan(stamp);
+        plan.policy.timeout.clone_from(&policy.timeout);
+        let of = replica::Life {
+            namespace: seen.namespace,
+            name: &owner.name,
+            index: &life.index,
+            revision: &life.revision,
+            key: &life.key,
+        };
+        let parts = plan.parts.iter();
+        let gangs = parts.map(|part| Gang::new(part, identity(&of, part.name().as_str())));
+        let gangs = gangs.collect();
+        objects.extend(follow(seen, backend, &owner, &plan, gangs, actions));
+    }
+    objects
+}
+
+/// The replicas that live, by their leaders. One whose leader is going needs nothing new; what was
+/// made for it stays while its pods do.
+fn lives(pods: &[Pod]) -> impl Iterator<Item = (&Life, &Stamp)> {
+    let leaders = pods.iter().filter(|pod| pod.phase.is_live() && !pod.dying);
+    leaders.filter_map(|pod| {
+        let life = pod.life.as_ref()?;
+        let stamp = life.leader.as_ref()?;
+        (life.linked == Linked::Yes).then_some((life, stamp))
+    })
+}
+
+/// Why a replica has no gang, although one is asked for.
+fn refused(seen: &Seen<'_>, lws: &LeaderWorkerSet<'_>) -> Option<String> {
+    let lives = seen.pods.iter().filter_map(|pod| pod.life.as_ref());
+    if lives
+        .into_iter()
+        .any(|life| life.linked == Linked::Elsewhere)
+    {
+        let reason = "LeaderWorkerSet makes the gangs of its replicas itself: Muster stands aside";
+        return Some(reason.to_owned());
+    }
+    let asked = lws.metadata.annotation(keys::GANG_MODE) == Some("ReplicatedGang");
+    let stamped = lws.templates().any(|(_, template)| {
+        let meta = template.metadata.as_ref();
+        meta.is_some_and(|meta| meta.annotation(keys::STAMP).is_some())
+    });
+    (asked && !stamped && !lws.is_linked()).then(|| {
+        "the LeaderWorkerSet was created without Muster: its replicas are no gangs until its \
+         leaderWorkerTemplate changes"
+            .to_owned()
+    })
+}
+
+fn owner(seen: &Seen<'_>, lws: &LeaderWorkerSet<'_>) -> Owner {
+    let meta = &lws.metadata;
+    Owner {
+        api_version: API_VERSION,
+        kind: KIND,
+        namespace: seen.namespace.to_owned(),
+        name: meta.name.as_deref().unwrap_or_default().to_owned(),
+        uid: meta.uid.as_deref().unwrap_or_default().to_owned(),
+    }
+}

@@ -1,0 +1,82 @@
+//! The kinds of workloads that are followed, and how their members and objects are found.
+
+use kube::core::{ApiResource, DynamicObject};
+
+use super::observe::WatchedPod;
+use super::write::resource;
+use crate::admission::Kind;
+use crate::scheduler::object::{LIFE, MANAGED_BY};
+use crate::workload::child::{JOBSET_NAME, JOBSET_UID};
+use crate::workload::keys;
+use crate::workload::lws::replica;
+
+/// A kind of workload.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Workloads {
+    JobSets,
+    LeaderWorkerSets,
+}
+
+impl Workloads {
+    pub const ALL: [Self; 2] = [Self::JobSets, Self::LeaderWorkerSets];
+
+    pub fn api_version(self) -> &'static str {
+        match self {
+            Self::JobSets => crate::workload::jobset::view::API_VERSION,
+            Self::LeaderWorkerSets => crate::workload::lws::view::API_VERSION,
+        }
+    }
+
+    pub fn plural(self) -> &'static str {
+        match self {
+            Self::JobSets => "jobsets",
+            Self::LeaderWorkerSets => "leaderworkersets",
+        }
+    }
+
+    pub fn kind(self) -> Kind {
+        match self {
+            Self::JobSets => Kind::JobSet,
+            Self::LeaderWorkerSets => Kind::LeaderWorkerSet,
+        }
+    }
+
+    pub fn resource(self) -> ApiResource {
+        let (group, version) = self.api_version().split_once('/').unwrap_or_default();
+        resource(group, version, self.kind().as_str())
+    }
+
+    /// The label of a member that holds its workload's name.
+    pub fn name_label(self) -> &'static str {
+        match self {
+            Self::JobSets => JOBSET_NAME,
+            Self::LeaderWorkerSets => replica::NAME,
+        }
+    }
+
+    /// Which pods are members: each kind's own, so that no pod is kept twice.
+    pub fn members(self) -> String {
+        format!("{},{}", keys::GANG, self.name_label())
+    }
+
+    /// Which objects Muster made for this kind.
+    pub fn objects(self) -> String {
+        let life = match self {
+            Self::JobSets => format!("!{LIFE}"),
+            Self::LeaderWorkerSets => LIFE.to_owned(),
+        };
+        format!("{}={},{life}", MANAGED_BY.0, MANAGED_BY.1)
+    }
+
+    /// Whether a member belongs to a workload.
+    pub fn owns(self, workload: &DynamicObject, pod: &WatchedPod) -> bool {
+        let (label, wanted) = match self {
+            Self::JobSets => (JOBSET_UID, &workload.metadata.uid),
+            // Its pods do not know its uid. Those of one that had the name before are going.
+            Self::LeaderWorkerSets => (replica::NAME, &workload.metadata.name),
+        };
+        let labels = pod.metadata.labels.as_ref();
+        pod.metadata.namespace == workload.metadata.namespace
+            && labels.and_then(|labels| labels.get(label)) == wanted.as_ref()
+    }
+}

@@ -1,0 +1,216 @@
+//! LeaderWorkerSets: a gang per replica (KEP-407), asked for by annotation or by configuration.
+//!
+//! [`read`] turns a LeaderWorkerSet into the plan of one replica and says everything that is wrong
+//! with it at once. It knows when LeaderWorkerSet makes which pods, and no scheduler.
+
+pub mod children;
+pub mod replica;
+pub mod view;
+
+use crate::gang::{FieldError, FieldPath, Located, Order, Part, Role, TimeoutAction, Unasked};
+
+use super::Reading;
+use super::declaration::{self, Mode};
+use super::keys::{self, Place};
+use super::template::{ExistingLink, PodTemplate};
+use replica::{LEADER, WORKERS};
+use view::{EXCLUSIVE_TOPOLOGY, LeaderWorkerSet, template_path};
+
+/// Reads a LeaderWorkerSet's declaration.
+pub fn read(lws: &LeaderWorkerSet<'_>, unasked: Unasked) -> Reading {
+    let mut reading = Reading::default();
+    check_keys(lws, &mut reading.errors);
+    let annotations = annotations();
+    reading.plan.policy = declaration::policy(&lws.metadata, &annotations, &mut reading.errors);
+    let allowed = [Mode::Off, Mode::ReplicatedGang];
+    let meta = &lws.metadata;
+    let errors = reading.errors.len();
+    let asked = declaration::mode_annotation(meta, &annotations, &allowed, &mut reading.errors);
+    let by_default = || {
+        let at = annotations.key(keys::GANG_MODE);
+        let wanted = unasked == Unasked::Ganged && reading.errors.len() == errors;
+        wanted.then(|| Located::new(Mode::ReplicatedGang, at))
+    };
+    let explicit = asked.is_some();
+    let Some(mode) = asked.or_else(by_default).filter(|m| m.value != Mode::Off) else {
+        warn_about_idle_knobs(lws, &mut reading.warnings);
+        return reading;
+    };
+    check_timeout(&mut reading);
+    if lws.spec.scheduling.is_some() {
+        let at = FieldPath::new("spec").child("scheduling");
+        if explicit {
+            reading.errors.push(FieldError::forbidden(
+                at,
+                format!(
+                    "LeaderWorkerSet's own scheduling and the gang of {} exclude each other; \
+                     remove one",
+                    mode.at
+                ),
+            ));
+        }
+        return reading;
+    }
+    if stands_aside(lws, &mode, &mut reading) {
+        return reading;
+    }
+    let min_count = min_count(lws, &annotations, &mut reading.errors);
+    let roles = roles(lws, &mut reading.errors);
+    for draft in replica::drafts(lws.order(), roles, min_count, &mode.at) {
+        match draft.build() {
+            Ok(part) => reading.plan.parts.extend(part),
+            Err(error) => reading.errors.push(error),
+        }
+    }
+    check_topology(lws, &reading.plan.parts, &mut reading.errors);
+    if lws.size() == 1 {
+        reading.warnings.push(format!(
+            "{}: replicas of one pod: each starts when that pod fits, as it would without a gang",
+            mode.at
+        ));
+    }
+    reading
+}
+
+fn annotations() -> FieldPath {
+    FieldPath::new("metadata").child("annotations")
+}
+
+/// Unknown and misplaced `muster.dev/` keys.
+fn check_keys(lws: &LeaderWorkerSet<'_>, errors: &mut Vec<FieldError>) {
+    let metadata = FieldPath::new("metadata");
+    errors.extend(keys::check(
+        Place::ReplicaSet,
+        &metadata,
+        Some(&lws.metadata),
+    ));
+    let template = &lws.spec.leader_worker_template;
+    let leader = template.leader_template.as_ref();
+    let both = [
+        (view::LEADER_TEMPLATE, leader),
+        (view::WORKER_TEMPLATE, Some(&*template.worker_template)),
+    ];
+    for (field, template) in both {
+        let meta = template.and_then(|template| template.metadata.as_ref());
+        let at = template_path(field).child("metadata");
+        errors.extend(keys::check(Place::ReplicaTemplate, &at, meta));
+    }
+}
+
+fn check_timeout(reading: &mut Reading) {
+    let policy = &reading.plan.policy;
+    let Some(action) = &policy.timeout_action else {
+        return;
+    };
+    if action.value == TimeoutAction::Suspend {
+        reading.errors.push(FieldError::forbidden(
+            action.at.clone(),
+            "a LeaderWorkerSet cannot be suspended; use Wait",
+        ));
+    }
+    reading
+        .warnings
+        .extend(declaration::idle_timeout_action(policy));
+}
+
+/// A link that the user wrote into the templates. Muster leaves it alone, and all of it.
+fn stands_aside(lws: &LeaderWorkerSet<'_>, mode: &Located<Mode>, reading: &mut Reading) -> bool {
+    let templates: Vec<(&str, &PodTemplate<'_>)> = lws.templates().collect();
+    let links: Vec<ExistingLink> = templates
+        .iter()
+        .filter_map(|(field, template)| template.existing_link(&template_path(field)))
+        .collect();
+    let [first, others @ ..] = &links[..] else {
+        return false;
+    };
+    let same = |link: &ExistingLink| link.link == first.link && link.value == first.value;
+    if links.len() == templates.len() && others.iter().all(same) {
+        reading.warnings.push(format!(
+            "{} already links to a gang of {}: Muster leaves this LeaderWorkerSet alone",
+            first.at, first.link.scheduler
+        ));
+    } else {
+        reading.errors.push(FieldError::forbidden(
+            first.at.clone(),
+            format!(
+                "{} makes leader and workers one gang, but they do not have the same link; link \
+                 both templates to one gang, or none",
+                mode.at
+            ),
+        ));
+    }
+    true
+}
+
+fn min_count(
+    lws: &LeaderWorkerSet<'_>,
+    at: &FieldPath,
+    errors: &mut Vec<FieldError>,
+) -> Option<Located<i64>> {
+    let count = declaration::min_count(&lws.metadata, at, errors)?;
+    if lws.order() == Order::LeaderFirst {
+        errors.push(FieldError::forbidden(
+            count.at,
+            "under startupPolicy LeaderReady the leader starts by itself and its workers together; \
+             remove it, or use LeaderCreated",
+        ));
+        return None;
+    }
+    Some(count)
+}
+
+/// The roles of a replica. Pods of one template are one role, unless they come in an order.
+fn roles(lws: &LeaderWorkerSet<'_>, errors: &mut Vec<FieldError>) -> Vec<Role> {
+    let size = lws.size();
+    let template = &lws.spec.leader_worker_template;
+    let mut role = |name: &str, pods: u64, field: &str, template: &PodTemplate<'_>| {
+        let at = template_path(field).child("spec");
+        Role {
+            name: name.to_owned(),
+            pods,
+            completions: pods,
+            shape: template.shape(&at, errors),
+            at,
+        }
+    };
+    let workers = &*template.worker_template;
+    let (leader_field, leader) = match &template.leader_template {
+        Some(leader) => (view::LEADER_TEMPLATE, leader),
+        None if lws.order() == Order::Together => {
+            return vec![role(WORKERS, size, view::WORKER_TEMPLATE, workers)];
+        }
+        None => (view::WORKER_TEMPLATE, workers),
+    };
+    let others = size.saturating_sub(1);
+    vec![
+        role(LEADER, size.min(1), leader_field, leader),
+        role(WORKERS, others, view::WORKER_TEMPLATE, workers),
+    ]
+}
+
+/// Under exclusive topology the workers are made once the leader is on a node (v0.9).
+fn check_topology(lws: &LeaderWorkerSet<'_>, parts: &[Part], errors: &mut Vec<FieldError>) {
+    let exclusive = lws.metadata.annotation(EXCLUSIVE_TOPOLOGY).is_some();
+    let waits = |part: &Part| part.name().as_str() == replica::REPLICA && part.quorum() > 1;
+    if exclusive && parts.iter().any(waits) {
+        errors.push(FieldError::forbidden(
+            annotations().key(EXCLUSIVE_TOPOLOGY),
+            "the gang waits for itself: the workers are made only once the leader is on a node, \
+             and the leader waits for them; use startupPolicy LeaderReady, or remove one",
+        ));
+    }
+}
+
+fn warn_about_idle_knobs(lws: &LeaderWorkerSet<'_>, warnings: &mut Vec<String>) {
+    let idle = |key: &str| key.starts_with(keys::PREFIX) && key != keys::GANG_MODE;
+    let found = lws.metadata.annotations().map(|(key, _)| key);
+    let mut found: Vec<&str> = found.filter(|key| idle(key)).collect();
+    found.sort_unstable();
+    if !found.is_empty() {
+        warnings.push(format!(
+            "{} without a gang: set {} to ReplicatedGang, or remove it",
+            found.join(", "),
+            keys::GANG_MODE
+        ));
+    }
+}
