@@ -3,8 +3,9 @@
 
 mod common;
 
+use common::{decide, mutated};
 use muster::admission::object::Kind;
-use muster::admission::{self, Decision, Phase, Review};
+use muster::admission::{Decision, Phase};
 use muster::cli::admit;
 use muster::gang::{KoordinatorWay, SchedulerKind};
 use muster::scheduler::{Dialect, JobTemplates, Snapshot};
@@ -38,39 +39,6 @@ fn job(jobset: &Value, index: u32, attempt: u32) -> Value {
         attempt,
     };
     children::job(jobset, child).unwrap()
-}
-
-fn decide(
-    phase: Phase,
-    kind: Kind,
-    old: Option<&Value>,
-    object: &Value,
-    cluster: &Snapshot,
-) -> Decision {
-    let body = json!({
-        "apiVersion": "admission.k8s.io/v1",
-        "kind": "AdmissionReview",
-        "request": {
-            "uid": "u",
-            "kind": {"group": kind.group(), "kind": kind.as_str()},
-            "namespace": "ml",
-            "operation": if old.is_some() { "UPDATE" } else { "CREATE" },
-            "object": object,
-            "oldObject": old,
-        },
-    })
-    .to_string();
-    let review = Review::parse(body.as_bytes()).unwrap();
-    admission::decide(phase, &review, cluster).decision
-}
-
-fn mutated(kind: Kind, old: Option<&Value>, object: &Value, cluster: &Snapshot) -> Value {
-    let Decision::Allow { patch, .. } = decide(Phase::Mutate, kind, old, object, cluster) else {
-        panic!("refused");
-    };
-    let mut after = object.clone();
-    json_patch::patch(&mut after, &patch).unwrap();
-    after
 }
 
 fn group_of(pod: &Value) -> Option<&str> {

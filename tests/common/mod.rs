@@ -5,9 +5,11 @@
 
 use std::path::{Path, PathBuf};
 
+use muster::admission::object::Kind;
+use muster::admission::{self, Decision, Phase, Review};
 use muster::gang::SchedulerKind;
 use muster::scheduler::{Dialect, Snapshot};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 pub fn fixtures(dir: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -60,4 +62,55 @@ pub fn documents(text: &str) -> Vec<Value> {
         .into_iter()
         .map(|document| document.unwrap().value)
         .collect()
+}
+
+/// What is decided about an object in the namespace `ml`.
+pub fn decide(
+    phase: Phase,
+    kind: Kind,
+    old: Option<&Value>,
+    object: &Value,
+    cluster: &Snapshot,
+) -> Decision {
+    decide_request("u", phase, kind, old, object, cluster)
+}
+
+/// The same, in a request of that uid.
+pub fn decide_request(
+    uid: &str,
+    phase: Phase,
+    kind: Kind,
+    old: Option<&Value>,
+    object: &Value,
+    cluster: &Snapshot,
+) -> Decision {
+    let body = json!({
+        "apiVersion": "admission.k8s.io/v1",
+        "kind": "AdmissionReview",
+        "request": {
+            "uid": uid,
+            "kind": {"group": kind.group(), "kind": kind.as_str()},
+            "namespace": "ml",
+            "operation": if old.is_some() { "UPDATE" } else { "CREATE" },
+            "object": object,
+            "oldObject": old,
+        },
+    })
+    .to_string();
+    let review = Review::parse(body.as_bytes()).unwrap();
+    admission::decide(phase, &review, cluster).decision
+}
+
+/// The object as the first phase leaves it.
+pub fn mutated(kind: Kind, old: Option<&Value>, object: &Value, cluster: &Snapshot) -> Value {
+    applied(decide(Phase::Mutate, kind, old, object, cluster), object)
+}
+
+pub fn applied(decision: Decision, object: &Value) -> Value {
+    let Decision::Allow { patch, .. } = decision else {
+        panic!("refused: {decision:?}");
+    };
+    let mut after = object.clone();
+    json_patch::patch(&mut after, &patch).unwrap();
+    after
 }

@@ -26,6 +26,7 @@ pub async fn a_podgroup_of_the_gangs_name_is_left_alone(sandbox: Sandbox) -> Res
             index: None,
             attempt: Attempt::default(),
             round,
+            revision: None,
         };
         let group = json!({
             "apiVersion": "scheduling.k8s.io/v1beta1",

@@ -11,6 +11,7 @@ mod harness;
 mod install;
 mod leadership;
 mod lifecycle;
+mod lws;
 mod matrix;
 mod native;
 mod outage;
@@ -41,6 +42,13 @@ pub fn all() -> Vec<Test> {
         test(gangs::each_replicated_job_starts_by_itself),
         test(gangs::each_job_replica_starts_by_itself),
         test(gangs::gangs_that_depend_on_each_other_start_in_order),
+        test(lws::a_replica_whose_leader_is_deleted_is_a_gang_again),
+        test(lws::gangs_come_and_go_with_their_replicas),
+        test(lws::a_rollout_with_a_surge_gangs_every_revision),
+        test(lws::under_a_partition_two_revisions_live_side_by_side),
+        test(lws::a_replica_that_loses_a_worker_is_made_anew),
+        test(lws::an_update_that_changes_no_template_rolls_nothing),
+        test(lws::a_subgrouped_replica_is_one_gang),
         test(lifecycle::a_restart_is_a_new_gang_and_the_old_one_goes),
         test(lifecycle::a_suspended_gang_is_removed_and_comes_back_when_resumed),
         test(endings::a_finished_gang_leaves_nothing),

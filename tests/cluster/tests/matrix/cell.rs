@@ -8,13 +8,14 @@ use kube::ResourceExt as _;
 use kube::api::{Api, ListParams, Patch, PatchParams};
 use serde_json::json;
 
+use super::super::lws::is_bound;
 use super::{Column, Row, table};
 use crate::health::PATIENCE;
 use crate::sandbox::Sandbox;
 
 const PODS: usize = 6;
 /// Every scheduler here decides within a second; in this time it had several chances.
-const CHANCE: Duration = Duration::from_secs(4);
+pub const CHANCE: Duration = Duration::from_secs(4);
 /// Keeps a pod dying until the test lets it go.
 const HOLD: &str = "e2e.muster.dev/hold";
 const ATTEMPT: &str = "jobset.sigs.k8s.io/restart-attempt";
@@ -34,7 +35,7 @@ pub async fn run(sandbox: Sandbox, column: Column, row: Row) -> Result<()> {
     // (a) One CPU short: of each gang, or of the gang.
     let room = match row {
         Row::Replica => 2,
-        Row::Whole | Row::Group | Row::Bundle => PODS as u32 - 1,
+        _ => PODS as u32 - 1,
     };
     sandbox.nodes(1, room).await?;
     sandbox.apply(&text).await?;
@@ -110,7 +111,7 @@ fn jobset(column: Column, row: Row) -> String {
             let mode = "muster.dev/gang-mode: ReplicatedGang";
             ("", group("workers", 2, 3, mode))
         }
-        Row::Bundle => {
+        _ => {
             let both = format!("{gang}, muster.dev/bundle: ring");
             let driver = group("driver", 1, 3, &both);
             ("", driver + &group("workers", 1, 3, &both))
@@ -189,13 +190,13 @@ impl Sandbox {
         Ok(())
     }
 
-    async fn hold(&self, pod: &Pod) -> Result<()> {
+    pub async fn hold(&self, pod: &Pod) -> Result<()> {
         let mut finalizers = pod.finalizers().to_vec();
         finalizers.push(HOLD.to_owned());
         self.finalize(pod, finalizers).await
     }
 
-    async fn let_go(&self, pod: &Pod) -> Result<()> {
+    pub async fn let_go(&self, pod: &Pod) -> Result<()> {
         let api: Api<Pod> = Api::namespaced(self.client(), &self.namespace);
         let Some(pod) = api.get_opt(&pod.name_any()).await? else {
             return Ok(());
@@ -231,7 +232,7 @@ impl Sandbox {
     }
 
     /// Waits until the namespace holds no pod and no scheduler's object.
-    async fn left_nothing(&self) -> Result<()> {
+    pub async fn left_nothing(&self) -> Result<()> {
         let kinds = [
             ("scheduling.k8s.io/v1alpha1", "Workload"),
             ("scheduling.k8s.io/v1alpha2", "PodGroup"),
@@ -259,8 +260,4 @@ impl Sandbox {
         })
         .await
     }
-}
-
-fn is_bound(pod: &Pod) -> bool {
-    pod.spec.as_ref().is_some_and(|s| s.node_name.is_some())
 }

@@ -2,6 +2,7 @@
 //! when it does, a restart is a gang again, and a deletion leaves nothing.
 
 mod cell;
+mod replica;
 mod table;
 
 use crate::fleet::Home;
@@ -18,10 +19,21 @@ pub enum Row {
     Replica,
     /// Two ReplicatedJobs, each a gang, that start together.
     Bundle,
+    /// Each replica of a LeaderWorkerSet.
+    LeaderWorkerSet,
+    /// The same, whose workers come once the leader is ready.
+    LeaderReady,
 }
 
 impl Row {
-    const ALL: [Row; 4] = [Row::Whole, Row::Group, Row::Replica, Row::Bundle];
+    const ALL: [Row; 6] = [
+        Row::Whole,
+        Row::Group,
+        Row::Replica,
+        Row::Bundle,
+        Row::LeaderWorkerSet,
+        Row::LeaderReady,
+    ];
 
     fn title(self) -> &'static str {
         match self {
@@ -29,6 +41,8 @@ impl Row {
             Self::Group => "ReplicatedJob",
             Self::Replica => "Job replica",
             Self::Bundle => "bundle",
+            Self::LeaderWorkerSet => "LWS replica",
+            Self::LeaderReady => "LWS, LeaderReady",
         }
     }
 
@@ -36,7 +50,7 @@ impl Row {
     fn last_job(self) -> &'static str {
         match self {
             Self::Whole => "2",
-            Self::Group | Self::Replica | Self::Bundle => "1",
+            _ => "1",
         }
     }
 }
@@ -126,11 +140,16 @@ pub fn all() -> Vec<Test> {
         .flat_map(|column| Row::ALL.map(|row| (column, row)));
     cells
         .map(|(column, row)| {
-            let row_name = row.title().to_lowercase().replace(' ', "_");
+            let row_name = row.title().to_lowercase().replace([' ', ','], "_");
             let name = format!("matrix::{}::{row_name}", column.slug());
-            named(name, column.home(), move |sandbox| {
-                cell::run(sandbox, column, row)
-            })
+            let run = move |sandbox| async move {
+                match row {
+                    Row::LeaderWorkerSet => replica::run(sandbox, column).await,
+                    Row::LeaderReady => replica::run_in_order(sandbox, column).await,
+                    _ => cell::run(sandbox, column, row).await,
+                }
+            };
+            named(name, column.home(), run)
         })
         .collect()
 }

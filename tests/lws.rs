@@ -1,0 +1,375 @@
+//! LeaderWorkerSets: stamped when they are created and with a change of the user's own, never
+//! otherwise; their pods linked by the life of their replica.
+
+mod common;
+
+use common::{applied, cluster, decide, decide_request, mutated};
+use muster::admission::object::{self, Kind, Object};
+use muster::admission::{Decision, Phase};
+use muster::controller::decide::{self as reconciler, Actions, Seen, State, Workload};
+use muster::controller::observe::{Pod, WatchedPod};
+use muster::gang::{SchedulerKind, Unasked};
+use muster::scheduler::{Dialect, DynamicObject, Snapshot};
+use muster::workload::lws::children::{self, ReplicaRef};
+use serde_json::{Value, json};
+
+const LWS: Kind = Kind::LeaderWorkerSet;
+const KEY: &str = "leaderworkerset.sigs.k8s.io/group-key";
+
+fn manifest() -> Value {
+    let text = std::fs::read_to_string(common::fixtures("rules/lws.yaml")).unwrap();
+    common::documents(&text).remove(0)
+}
+
+fn stored(cluster: &Snapshot) -> Value {
+    mutated(LWS, None, &manifest(), cluster)
+}
+
+fn refusal(old: &Value, new: &Value, cluster: &Snapshot) -> String {
+    match decide(Phase::Validate, LWS, Some(old), new, cluster) {
+        Decision::Deny { errors, .. } => {
+            let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
+            errors.join("\n")
+        }
+        Decision::Allow { .. } => panic!("allowed"),
+    }
+}
+
+fn warnings(old: &Value, new: &Value, cluster: &Snapshot) -> Vec<String> {
+    match decide(Phase::Validate, LWS, Some(old), new, cluster) {
+        Decision::Allow { warnings, .. } => warnings,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn templates(lws: &Value) -> &Value {
+    &lws["spec"]["leaderWorkerTemplate"]
+}
+
+fn stamp(lws: &Value) -> Value {
+    let annotations = &templates(lws)["workerTemplate"]["metadata"]["annotations"];
+    serde_json::from_str(annotations["muster.dev/stamp"].as_str().unwrap()).unwrap()
+}
+
+#[test]
+fn a_stamped_set_is_left_as_it_is() {
+    for kind in SchedulerKind::ALL {
+        let cluster = Snapshot::assumed(kind, Dialect::V1_37);
+        let mut manifest = manifest();
+        // YuniKorn wants requests of the leader too, and has them.
+        manifest["metadata"]["name"] = json!("serve");
+        let stored = mutated(LWS, None, &manifest, &cluster);
+        assert_ne!(stored, manifest);
+        assert_eq!(mutated(LWS, None, &stored, &cluster), stored);
+        assert_eq!(mutated(LWS, Some(&stored), &stored, &cluster), stored);
+        assert!(warnings(&stored, &stored, &cluster).len() < 2);
+    }
+}
+
+/// Any change of the templates replaces every replica.
+#[test]
+fn what_an_update_drops_is_put_back_as_it_was() {
+    for kind in SchedulerKind::ALL {
+        let cluster = Snapshot::assumed(kind, Dialect::V1_37);
+        let mut old = stored(&cluster);
+        // An earlier version has stamped it, in other words.
+        for template in ["leaderTemplate", "workerTemplate"] {
+            let pods = &mut old["spec"]["leaderWorkerTemplate"][template];
+            let stamp = &mut pods["metadata"]["annotations"]["muster.dev/stamp"];
+            *stamp = json!(stamp.as_str().unwrap().replace("{\"sch", "{ \"sch"));
+        }
+        let mut new = manifest();
+        new["metadata"]["labels"] = json!({"team": "serving"});
+        new["spec"]["replicas"] = json!(7);
+        let after = mutated(LWS, Some(&old), &new, &cluster);
+        assert_eq!(templates(&after), templates(&old));
+        let scheduler = &after["metadata"]["annotations"]["muster.dev/scheduler"];
+        assert_eq!(*scheduler, kind.as_str());
+        warnings(&old, &after, &cluster);
+    }
+}
+
+#[test]
+fn a_changed_template_is_stamped_anew() {
+    let cluster = cluster();
+    let old = stored(&cluster);
+    let mut new = old.clone();
+    new["spec"]["leaderWorkerTemplate"]["size"] = json!(6);
+    let after = mutated(LWS, Some(&old), &new, &cluster);
+    assert_eq!(stamp(&after)["size"], 6);
+    warnings(&old, &after, &cluster);
+    // Without its new stamp it would run as a gang of another size.
+    assert!(refusal(&old, &new, &cluster).contains("lacks the stamp"));
+}
+
+#[test]
+fn one_that_predates_muster_is_stamped_with_its_next_template() {
+    let cluster = cluster();
+    let old = manifest();
+    let mut new = old.clone();
+    new["spec"]["replicas"] = json!(3);
+    assert_eq!(mutated(LWS, Some(&old), &new, &cluster), new);
+    let told = warnings(&old, &new, &cluster).join("\n");
+    assert!(told.contains("no gangs until"), "{told}");
+    new["spec"]["leaderWorkerTemplate"]["size"] = json!(3);
+    let after = mutated(LWS, Some(&old), &new, &cluster);
+    assert_eq!(stamp(&after)["size"], 3);
+}
+
+#[test]
+fn a_knob_changes_only_with_the_template() {
+    let cluster = cluster();
+    let old = stored(&cluster);
+    let change = |change: fn(&mut Value)| {
+        let mut new = old.clone();
+        change(&mut new);
+        new
+    };
+    let off = change(|lws| lws["metadata"]["annotations"]["muster.dev/gang-mode"] = json!("Off"));
+    insta::assert_snapshot!(refusal(&old, &off, &cluster), @r#"metadata.annotations[muster.dev/gang-mode]: Invalid value: "Off": it was "ReplicatedGang", and the replicas keep their gangs; change leaderWorkerTemplate in the same update, which replaces every replica anyway, or create the LeaderWorkerSet anew"#);
+    let ready = change(|lws| lws["spec"]["startupPolicy"] = json!("LeaderReady"));
+    insta::assert_snapshot!(refusal(&old, &ready, &cluster), @r#"spec.startupPolicy: Invalid value: "LeaderReady": its gangs are made for the order that it has; change leaderWorkerTemplate in the same update, which replaces every replica anyway, or create the LeaderWorkerSet anew"#);
+    let both = change(|lws| {
+        lws["spec"]["startupPolicy"] = json!("LeaderReady");
+        lws["spec"]["leaderWorkerTemplate"]["size"] = json!(3);
+    });
+    let after = mutated(LWS, Some(&old), &both, &cluster);
+    assert_eq!(stamp(&after)["revision"]["order"], "LeaderFirst");
+    let off = change(|lws| {
+        lws["metadata"]["annotations"]["muster.dev/gang-mode"] = json!("Off");
+        lws["spec"]["leaderWorkerTemplate"]["size"] = json!(3);
+    });
+    let after = mutated(LWS, Some(&old), &off, &cluster);
+    let meta = &templates(&after)["workerTemplate"]["metadata"];
+    assert!(meta["labels"]["muster.dev/gang"].is_null(), "{meta}");
+    warnings(&old, &after, &cluster);
+    let timeout = change(|lws| {
+        lws["metadata"]["annotations"]["muster.dev/timeout"] = json!("5m");
+    });
+    warnings(&old, &timeout, &cluster);
+}
+
+#[test]
+fn by_configuration_all_are_ganged_but_those_that_say_off() {
+    let cluster = Snapshot {
+        leader_worker_sets: Unasked::Ganged,
+        ..cluster()
+    };
+    let mut plain = manifest();
+    plain["metadata"]["annotations"] = json!({});
+    let stored = mutated(LWS, None, &plain, &cluster);
+    let asked = &stored["metadata"]["annotations"]["muster.dev/gang-mode"];
+    assert_eq!(
+        (asked, &stamp(&stored)["size"]),
+        (&json!("ReplicatedGang"), &json!(4))
+    );
+    let mut off = manifest();
+    off["metadata"]["annotations"] = json!({"muster.dev/gang-mode": "Off"});
+    assert_eq!(mutated(LWS, None, &off, &cluster), off);
+    // LeaderWorkerSet's own gangs, and one that was there before the configuration.
+    let mut own = plain.clone();
+    own["spec"]["scheduling"] = json!({});
+    assert_eq!(mutated(LWS, None, &own, &cluster), own);
+    let mut scaled = plain.clone();
+    scaled["spec"]["replicas"] = json!(9);
+    assert_eq!(mutated(LWS, Some(&plain), &scaled, &cluster), scaled);
+}
+
+fn replica(index: u64) -> ReplicaRef<'static> {
+    ReplicaRef {
+        namespace: "ml",
+        name: "serve",
+        index,
+        revision: "7f9c",
+    }
+}
+
+/// A leader as two webhook calls leave it, with LeaderWorkerSet's webhook between them.
+fn leader(lws: &Value, index: u64, request: &str, cluster: &Snapshot) -> Value {
+    let mut raw = children::leader(lws, replica(index));
+    let labels = raw["metadata"]["labels"].as_object_mut().unwrap();
+    let group = labels
+        .remove("leaderworkerset.sigs.k8s.io/group-index")
+        .unwrap();
+    let call = |pod: &Value| {
+        let decision = decide_request(request, Phase::Mutate, Kind::Pod, None, pod, cluster);
+        applied(decision, pod)
+    };
+    let mut keyed = call(&raw);
+    assert!(keyed["metadata"]["labels"]["muster.dev/index"].is_null());
+    keyed["metadata"]["labels"]["leaderworkerset.sigs.k8s.io/group-index"] = group;
+    let linked = call(&keyed);
+    assert_eq!(
+        linked["metadata"]["labels"][KEY],
+        keyed["metadata"]["labels"][KEY]
+    );
+    assert_eq!(call(&linked), linked);
+    let decision = decide(Phase::Validate, Kind::Pod, None, &linked, cluster);
+    assert!(matches!(decision, Decision::Allow { .. }), "{decision:?}");
+    linked
+}
+
+fn link(pod: &Value) -> &Value {
+    &pod["spec"]["schedulingGroup"]["podGroupName"]
+}
+
+#[test]
+fn each_life_of_a_replica_is_a_gang_of_its_own() {
+    let cluster = cluster();
+    let lws = stored(&cluster);
+    let first = leader(&lws, 0, "a", &cluster);
+    let again = leader(&lws, 0, "b", &cluster);
+    let other = leader(&lws, 1, "a", &cluster);
+    assert_ne!(link(&first), link(&again));
+    assert_ne!(link(&first), link(&other));
+    let worker = children::worker(&lws, replica(0), &first, 2);
+    let worker = mutated(Kind::Pod, None, &worker, &cluster);
+    assert_eq!(link(&worker), link(&first));
+}
+
+#[test]
+fn a_key_that_is_there_is_kept_and_a_drawn_one_is_left_to_lws() {
+    let cluster = cluster();
+    let lws = stored(&cluster);
+    let mut pod = children::leader(&lws, replica(0));
+    pod["metadata"]["labels"][KEY] = json!("theirs");
+    let kept = mutated(Kind::Pod, None, &pod, &cluster);
+    assert_eq!(kept["metadata"]["labels"][KEY], "theirs");
+    // Groups that have keys in the place of numbers (KEP-898).
+    let mut hashed = children::leader(&lws, replica(0));
+    hashed["metadata"]["annotations"]["leaderworkerset.sigs.k8s.io/group-identity"] = json!("Hash");
+    assert_eq!(mutated(Kind::Pod, None, &hashed, &cluster), hashed);
+    let key = "c0ffee".repeat(6);
+    hashed["metadata"]["labels"][KEY] = json!(key);
+    hashed["metadata"]["labels"]["leaderworkerset.sigs.k8s.io/group-index"] = json!(key);
+    let linked = mutated(Kind::Pod, None, &hashed, &cluster);
+    assert!(
+        link(&linked)
+            .as_str()
+            .unwrap()
+            .starts_with("serve-replica-7f9c-")
+    );
+}
+
+#[test]
+fn muster_stands_aside_where_lws_makes_the_gang() {
+    let cluster = Snapshot::assumed(SchedulerKind::Volcano, Dialect::V1_37);
+    let lws = stored(&cluster);
+    let mut pod = children::leader(&lws, replica(0));
+    pod["metadata"]["labels"][KEY] = json!("theirs");
+    pod["metadata"]["annotations"]["scheduling.k8s.io/group-name"] = json!("serve-0-7f9c");
+    for phase in [Phase::Mutate, Phase::Validate] {
+        let decision = decide(phase, Kind::Pod, None, &pod, &cluster);
+        let Decision::Allow { patch, warnings } = decision else {
+            panic!("{decision:?}");
+        };
+        assert!(patch.0.is_empty());
+        assert!(warnings[0].contains("stands aside"), "{warnings:?}");
+    }
+    pod["metadata"]["annotations"]["scheduling.k8s.io/group-name"] = json!("mine");
+    let refused = decide(Phase::Mutate, Kind::Pod, None, &pod, &cluster);
+    assert!(matches!(refused, Decision::Deny { .. }), "{refused:?}");
+}
+
+#[test]
+fn a_pod_that_lws_has_not_seen_does_not_get_past_the_second_phase() {
+    let cluster = cluster();
+    let mut pod = children::leader(&stored(&cluster), replica(0));
+    let labels = pod["metadata"]["labels"].as_object_mut().unwrap();
+    labels.remove("leaderworkerset.sigs.k8s.io/group-index");
+    let Decision::Deny { errors, .. } = decide(Phase::Validate, Kind::Pod, None, &pod, &cluster)
+    else {
+        panic!("allowed");
+    };
+    assert_eq!(errors.len(), 2, "{errors:?}");
+}
+
+fn seen(pod: &Value, phase: &str) -> Pod {
+    let mut pod = pod.clone();
+    pod["metadata"]["uid"] = pod["metadata"]["name"].clone();
+    pod["status"] = json!({"phase": phase});
+    let pod: WatchedPod = serde_json::from_value(pod).unwrap();
+    Pod::read(&pod).unwrap()
+}
+
+fn reconcile(lws: &Value, pods: &[Pod], made: &[DynamicObject], cluster: &Snapshot) -> Actions {
+    let json = lws.to_string();
+    let Ok(Object::LeaderWorkerSet(view)) = object::read(LWS, &json) else {
+        panic!("not a LeaderWorkerSet");
+    };
+    let seen = Seen {
+        workload: Workload::LeaderWorkerSet(&view),
+        namespace: "ml",
+        pods,
+        made,
+    };
+    reconciler::decide(&seen, cluster)
+}
+
+#[test]
+fn objects_follow_the_leaders_that_live_each_by_its_own_stamp() {
+    let cluster = Snapshot::assumed(SchedulerKind::Volcano, Dialect::V1_37);
+    let mut old = stored(&cluster);
+    old["metadata"]["uid"] = json!("4d1c");
+    let first = leader(&old, 0, "a", &cluster);
+    let actions = reconcile(&old, &[seen(&first, "Pending")], &[], &cluster);
+    let [group] = &actions.apply[..] else {
+        panic!("{actions:?}");
+    };
+    assert_eq!(group.data["spec"]["minMember"], 4);
+    let owner = &group.metadata.owner_references.as_ref().unwrap()[0];
+    assert_eq!(
+        (owner.kind.as_str(), owner.uid.as_str()),
+        ("LeaderWorkerSet", "4d1c")
+    );
+    assert!(matches!(actions.gangs[0].state, State::Waiting(_)));
+
+    // A new revision of another size, and the old replica beside it.
+    let mut new = old.clone();
+    new["spec"]["leaderWorkerTemplate"]["size"] = json!(6);
+    let new = mutated(LWS, Some(&old), &new, &cluster);
+    let second = leader(&new, 1, "b", &cluster);
+    let pods = [seen(&first, "Pending"), seen(&second, "Pending")];
+    let made = actions.apply;
+    let actions = reconcile(&new, &pods, &made, &cluster);
+    let sizes: Vec<&Value> = actions
+        .apply
+        .iter()
+        .map(|o| &o.data["spec"]["minMember"])
+        .collect();
+    assert_eq!(sizes, [6], "the first is settled");
+    assert!(actions.delete.is_empty());
+
+    // The first replica's leader is gone, a worker of it is not; then that is gone too.
+    let worker = children::worker(&old, replica(0), &first, 1);
+    let worker = mutated(Kind::Pod, None, &worker, &cluster);
+    let left = [seen(&worker, "Pending"), seen(&second, "Pending")];
+    assert!(reconcile(&new, &left, &made, &cluster).delete.is_empty());
+    let actions = reconcile(&new, &left[1..], &made, &cluster);
+    assert_eq!(actions.delete.len(), 1);
+}
+
+#[test]
+fn workers_that_come_later_are_a_gang_beside_their_leader() {
+    let cluster = Snapshot::assumed(SchedulerKind::Volcano, Dialect::V1_37);
+    let mut lws = manifest();
+    lws["spec"]["startupPolicy"] = json!("LeaderReady");
+    let lws = mutated(LWS, None, &lws, &cluster);
+    let first = leader(&lws, 0, "a", &cluster);
+    let actions = reconcile(&lws, &[seen(&first, "Pending")], &[], &cluster);
+    let specs: Vec<&Value> = actions.apply.iter().map(|o| &o.data["spec"]).collect();
+    // The leader only where the whole replica fits.
+    let whole = json!({"cpu": "2", "nvidia.com/gpu": "24"});
+    assert_eq!(*specs[0], json!({"minMember": 1, "minResources": whole}));
+    let workers = json!({"nvidia.com/gpu": "24"});
+    assert_eq!(*specs[1], json!({"minMember": 3, "minResources": workers}));
+    let link = |pod: &Value| pod["metadata"]["annotations"]["scheduling.k8s.io/group-name"].clone();
+    let worker = children::worker(&lws, replica(0), &first, 1);
+    let worker = mutated(Kind::Pod, None, &worker, &cluster);
+    let names: Vec<Value> = actions
+        .apply
+        .iter()
+        .map(|o| json!(o.metadata.name))
+        .collect();
+    assert_eq!([link(&first), link(&worker)], names[..]);
+}
