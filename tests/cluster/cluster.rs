@@ -26,6 +26,12 @@ pub struct Cluster {
     pub figures: Arc<Figures>,
 }
 
+/// Whether LeaderWorkerSet makes gangs itself.
+enum LwsGangs {
+    None,
+    Own,
+}
+
 impl Cluster {
     pub async fn start(
         components: Arc<Components>,
@@ -76,6 +82,16 @@ impl Cluster {
         Ok(Arc::new(cluster))
     }
 
+    /// One more cluster, with Volcano, where LeaderWorkerSet makes gangs itself; and with Muster.
+    pub async fn another_with_lws_gangs(&self, name: &str) -> Result<Arc<Cluster>> {
+        let plane = self.plane.another(self.plane.release, name).await?;
+        let figures = Arc::clone(&self.figures);
+        let with = &[Kind::Volcano];
+        let mut cluster = Cluster::around_lws(LwsGangs::Own, plane, with, figures).await?;
+        cluster.add_muster(&[]).await?;
+        Ok(Arc::new(cluster))
+    }
+
     /// One more cluster of another release, with Muster.
     pub async fn another_release(&self, release: Release, name: &str) -> Result<Arc<Cluster>> {
         let plane = self.plane.another(release, name).await?;
@@ -96,12 +112,25 @@ impl Cluster {
     }
 
     async fn around(plane: ControlPlane, with: &[Kind], figures: Arc<Figures>) -> Result<Cluster> {
+        Cluster::around_lws(LwsGangs::None, plane, with, figures).await
+    }
+
+    async fn around_lws(
+        gangs: LwsGangs,
+        plane: ControlPlane,
+        with: &[Kind],
+        figures: Arc<Figures>,
+    ) -> Result<Cluster> {
         let objects = Objects::new(plane.client.clone());
-        let (jobset, lws) = tokio::try_join!(
-            Operator::install_jobset(&plane, &objects),
-            Operator::install_lws(&plane, &objects),
-        )
-        .context("cannot install the operators")?;
+        let lws = async {
+            match gangs {
+                LwsGangs::None => Operator::install_lws(&plane, &objects).await,
+                LwsGangs::Own => Operator::install_lws_with_gangs(&plane, &objects).await,
+            }
+        };
+        let jobset = Operator::install_jobset(&plane, &objects);
+        let (jobset, lws) =
+            tokio::try_join!(jobset, lws).context("cannot install the operators")?;
         for kind in with {
             let installed = kind.install(&plane, &objects).await;
             installed.with_context(|| format!("cannot install {kind:?}"))?;

@@ -25,6 +25,11 @@ pub const OLDER: [&str; 2] = ["older", "held"];
 
 pub const BASE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/manifests/base");
 
+pub const ALL_LEADERWORKERSETS: &str = concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/manifests/all-leaderworkersets"
+);
+
 pub struct Installed {
     pub plane: ControlPlane,
     pub objects: Objects,

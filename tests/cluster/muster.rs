@@ -23,7 +23,12 @@ pub struct Muster {
 impl Muster {
     /// Applies the manifests; the apiserver calls Muster at that port.
     pub async fn install(cluster: &Cluster, port: u16) -> Result<Muster> {
-        let manifests = render(cluster.plane.components(), Path::new(BASE))?;
+        Muster::install_from(BASE, cluster, port).await
+    }
+
+    /// The same with another overlay.
+    pub async fn install_from(overlay: &str, cluster: &Cluster, port: u16) -> Result<Muster> {
+        let manifests = render(cluster.plane.components(), Path::new(overlay))?;
         let manifests: Vec<Value> = manifests
             .into_iter()
             .map(|object| to_loopback(object, port))

@@ -22,6 +22,8 @@ struct Kind {
     /// Off by default, and on here.
     gates: &'static [&'static str],
     sample: &'static str,
+    /// Further configuration, as JSON.
+    more: Option<(&'static str, &'static str)>,
 }
 
 const JOBSET: Kind = Kind {
@@ -31,6 +33,7 @@ const JOBSET: Kind = Kind {
     config: "config.jobset.x-k8s.io/v1alpha1",
     // Alpha in v0.12: a Job that restarts alone, and a JobSet that grows.
     gates: &["RestartJob", "ElasticJobSet"],
+    more: None,
     sample: "
 apiVersion: jobset.x-k8s.io/v1alpha2
 kind: JobSet
@@ -48,6 +51,7 @@ const LWS: Kind = Kind {
     account: "lws-controller-manager",
     config: "config.lws.x-k8s.io/v1alpha1",
     gates: &[],
+    more: None,
     sample: "
 apiVersion: leaderworkerset.x-k8s.io/v1
 kind: LeaderWorkerSet
@@ -71,6 +75,36 @@ impl Operator {
 
     pub async fn install_lws(plane: &ControlPlane, objects: &Objects) -> Result<Operator> {
         Operator::install(LWS, plane, objects).await
+    }
+
+    /// With its own gangs, which it makes on Volcano only.
+    pub async fn install_lws_with_gangs(
+        plane: &ControlPlane,
+        objects: &Objects,
+    ) -> Result<Operator> {
+        let role = "
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: lws-podgroups}
+rules:
+- {apiGroups: [scheduling.volcano.sh], resources: [podgroups], verbs: [create, get, list, watch]}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: lws-podgroups}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: lws-podgroups}
+subjects: [{kind: ServiceAccount, name: lws-controller-manager, namespace: lws-system}]
+";
+        objects.apply_all(&parse(role)?, "").await?;
+        let gangs = (
+            "gangSchedulingManagement",
+            r#"{"schedulerProvider": "volcano"}"#,
+        );
+        let kind = Kind {
+            more: Some(gangs),
+            ..LWS
+        };
+        Operator::install(kind, plane, objects).await
     }
 
     async fn install(kind: Kind, plane: &ControlPlane, objects: &Objects) -> Result<Operator> {
@@ -113,6 +147,9 @@ impl Operator {
             "metrics": {"bindAddress": "0"},
             "health": {"healthProbeBindAddress": format!("127.0.0.1:{}", health.number)},
         });
+        if let Some((field, value)) = kind.more {
+            config[field] = serde_json::from_str(value)?;
+        }
         for gate in kind.gates {
             config["featureGates"][gate] = json!(true);
         }

@@ -112,11 +112,16 @@ impl Sandbox {
 
     /// Waits for an event of Muster's on the JobSet, and returns what it says.
     pub async fn told(&self, reason: &str) -> Result<String> {
+        self.told_of("JobSet", reason).await
+    }
+
+    /// The same on a workload of another kind.
+    pub async fn told_of(&self, kind: &str, reason: &str) -> Result<String> {
         let events = self.api("events.k8s.io/v1", "Event").await?;
         self.wait_for(&format!("the event {reason}"), async || {
             let all = events.list(&ListParams::default()).await?;
             let found = all.iter().find(|event| {
-                event.data["reason"] == reason && event.data["regarding"]["kind"] == "JobSet"
+                event.data["reason"] == reason && event.data["regarding"]["kind"] == kind
             });
             let note = found.context("not yet")?.data["note"].as_str();
             Ok(note.unwrap_or_default().to_owned())

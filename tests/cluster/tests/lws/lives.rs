@@ -1,0 +1,85 @@
+//! Replicas come, go, and are made anew.
+
+use anyhow::{Context, Result, ensure};
+use kube::api::DeleteParams;
+use serde_json::{Value, json};
+
+use super::{LWS, lws};
+use crate::sandbox::Sandbox;
+
+pub async fn gangs_come_and_go_with_their_replicas(sandbox: Sandbox) -> Result<()> {
+    sandbox.nodes(1, 8).await?;
+    sandbox.apply(&lws("", "replicas: 2", 2)).await?;
+    let two = sandbox.replicas_run(2, 2).await?;
+    sandbox.patch_lws(json!({"spec": {"replicas": 4}})).await?;
+    let four = sandbox.replicas_run(4, 2).await?;
+    ensure!(four.is_superset(&two), "{two:?} became {four:?}");
+    sandbox.patch_lws(json!({"spec": {"replicas": 1}})).await?;
+    let one = sandbox.replicas_run(1, 2).await?;
+    ensure!(two.is_superset(&one), "{two:?} became {one:?}");
+    // A condition says how they stand, beside LeaderWorkerSet's own.
+    let sets = sandbox.api(LWS.0, LWS.1).await?;
+    sandbox
+        .wait_for("both conditions", async || {
+            let status = sets.get("serve").await?.data["status"].clone();
+            let conditions = status["conditions"].as_array().context("none yet")?;
+            for kind in ["Available", "muster.dev/GangScheduled"] {
+                let is = |c: &&Value| c["type"] == kind && c["status"] == "True";
+                ensure!(conditions.iter().any(|c| is(&c)), "no {kind} in {status}");
+            }
+            Ok(())
+        })
+        .await?;
+    sets.delete("serve", &DeleteParams::background()).await?;
+    sandbox.replicas_run(0, 2).await?;
+    Ok(())
+}
+
+/// Upstream loses the PodGroup of a replica whose leader is deleted (lws#1054).
+pub async fn a_replica_whose_leader_is_deleted_is_a_gang_again(sandbox: Sandbox) -> Result<()> {
+    sandbox.nodes(1, 3).await?;
+    sandbox.apply(&lws("", "replicas: 1", 3)).await?;
+    let mut seen = sandbox.replicas_run(1, 3).await?;
+    for life in 1..=20 {
+        sandbox.delete_pod("serve-0").await?;
+        let names = sandbox
+            .wait_for(&format!("life {life}"), async || {
+                let names = sandbox.replicas_run(1, 3).await?;
+                ensure!(names.is_disjoint(&seen), "{names:?} is not new");
+                Ok(names)
+            })
+            .await?;
+        seen.extend(names);
+    }
+    ensure!(seen.len() == 21, "{seen:?}");
+    Ok(())
+}
+
+/// A worker that is lost takes its replica along, which is then a gang again.
+pub async fn a_replica_that_loses_a_worker_is_made_anew(sandbox: Sandbox) -> Result<()> {
+    sandbox.nodes(1, 6).await?;
+    sandbox.apply(&lws("", "replicas: 2", 3)).await?;
+    let before = sandbox.replicas_run(2, 3).await?;
+    sandbox.delete_pod("serve-1-2").await?;
+    sandbox
+        .wait_for("one replica in a new gang", async || {
+            let after = sandbox.replicas_run(2, 3).await?;
+            let kept = after.intersection(&before).count();
+            ensure!(kept == 1, "{kept} of {before:?} are left");
+            Ok(())
+        })
+        .await
+}
+
+pub async fn a_subgrouped_replica_is_one_gang(sandbox: Sandbox) -> Result<()> {
+    sandbox.nodes(1, 4).await?;
+    let text = lws("", "replicas: 1", 5).replace(
+        "    size: 5",
+        "    size: 5\n    subGroupPolicy: {subGroupSize: 2}",
+    );
+    sandbox.apply(&text).await?;
+    sandbox.none_bound(5).await?;
+    sandbox.nodes(1, 1).await?;
+    sandbox.replicas_run(1, 5).await?;
+    Ok(())
+}
