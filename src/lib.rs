@@ -2,8 +2,9 @@
 //!
 //! ```text
 //!    user's object              the model               a scheduler's words
-//!  JobSet (workload/)  ──►  Plan { parts }  ──►  native · Volcano · coscheduling
-//!                              (gang/)                  (scheduler/)
+//!       JobSet          ──►  Plan { parts }  ──►  native · Volcano · coscheduling
+//!   LeaderWorkerSet               (gang/)         Koordinator · YuniKorn · KAI
+//!     (workload/)                                        (scheduler/)
 //! ```
 //!
 //! A workload adapter reads an object and returns a plan or field errors; it knows no scheduler. A

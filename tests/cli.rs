@@ -125,7 +125,7 @@ fn broken_yaml_is_refused_with_its_line_and_the_rest_is_checked() {
     let good = std::fs::read_to_string(GOOD).unwrap();
     std::fs::write(&file, format!("a: [1\n---\n{good}")).unwrap();
     let (code, out, _) = run(&["check", file.to_str().unwrap()]);
-    assert_eq!(code, Some(1));
+    assert_eq!(code, Some(2));
     assert!(out.contains("not readable as YAML"), "{out}");
     assert!(out.contains("1 admitted, 1 refused"), "{out}");
 }

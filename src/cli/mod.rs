@@ -7,6 +7,7 @@ pub mod check;
 mod connect;
 pub mod crd;
 pub mod files;
+mod gangs;
 pub mod render;
 mod report;
 pub mod schedulers;

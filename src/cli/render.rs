@@ -6,8 +6,9 @@ use std::path::PathBuf;
 use serde_json::Value;
 
 use super::admit::{self, AdmitError, Admitted, STAND_IN_UID};
-use super::check::{self, Gangs, Output, Verdict};
+use super::check::{Output, Verdict};
 use super::files::{self, Found};
+use super::gangs::{self, Gangs};
 use super::yaml;
 use crate::admission::object::Kind;
 use crate::scheduler::Snapshot;
@@ -94,7 +95,7 @@ fn render_found(
 /// The documents of one admitted object.
 pub fn documents(admitted: &Admitted, cluster: &Snapshot) -> Result<Vec<Value>, AdmitError> {
     let mut documents = vec![admitted.object.clone()];
-    let more = check::with_gangs(
+    let more = gangs::with_gangs(
         admitted,
         cluster,
         |gangs| -> Result<Vec<Value>, AdmitError> {

@@ -237,10 +237,12 @@ impl Known {
             Some(_) if !self.timed_out => {
                 self.timed_out = true;
                 news.timed_out = Some(action);
-                news.events.push(warning(
-                    "GangTimedOut",
-                    format!("{} waits longer than {limit:?}", gang.name),
-                ));
+                let then = match action {
+                    TimeoutAction::Wait => "it waits on",
+                    TimeoutAction::Suspend => "its workload is suspended",
+                };
+                let note = format!("{} waits longer than {limit:?}: {then}", gang.name);
+                news.events.push(warning("GangTimedOut", note));
             }
             Some(_) => {}
             None => {

@@ -31,6 +31,9 @@ pub const REVIVING: &str = "muster.dev/reviving";
 /// for pods finds those that are not linked yet.
 pub const INDEX: &str = "muster.dev/index";
 
+/// Kueue manages a workload that carries this label.
+pub const KUEUE_QUEUE: &str = "kueue.x-k8s.io/queue-name";
+
 /// Where on a workload a key may stand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {

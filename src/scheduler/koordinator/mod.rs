@@ -122,7 +122,8 @@ fn check(plan: &Plan) -> Vec<FieldError> {
     for part in &plan.parts {
         for role in part.roles().iter().filter(|role| role.shape.gated) {
             let detail = "koordinator counts a gated pod as placed and would start the others \
-                          without it; remove the gates, or use another scheduler";
+                          without it; remove the gates (for Kueue's, its label), or use another \
+                          scheduler";
             let at = role.at.child("schedulingGates");
             errors.push(FieldError::forbidden(at, detail));
         }

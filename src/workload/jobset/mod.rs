@@ -24,9 +24,6 @@ use groups::Group;
 use modes::Modes;
 use view::JobSet;
 
-/// Kueue manages a JobSet that carries this label.
-const KUEUE_QUEUE: &str = "kueue.x-k8s.io/queue-name";
-
 /// Reads a JobSet's declaration.
 pub fn read(jobset: &JobSet<'_>) -> Reading {
     let mut reading = Reading::default();
@@ -127,7 +124,7 @@ fn check_scheduling(jobset: &JobSet<'_>, modes: &Modes, errors: &mut Vec<FieldEr
 impl JobSet<'_> {
     /// Whether Kueue suspends and resumes it.
     pub fn is_kueues(&self) -> bool {
-        self.metadata.label(KUEUE_QUEUE).is_some()
+        self.metadata.label(keys::KUEUE_QUEUE).is_some()
     }
 }
 

@@ -11,7 +11,7 @@ use crate::gang::{FieldError, FieldPath, Located, Order, Part, Role, TimeoutActi
 
 use super::Reading;
 use super::declaration::{self, Mode};
-use super::keys::{self, Place};
+use super::keys::{self, KUEUE_QUEUE, Place};
 use super::template::{ExistingLink, PodTemplate};
 use replica::{LEADER, WORKERS};
 use view::{EXCLUSIVE_TOPOLOGY, LeaderWorkerSet, template_path};
@@ -165,11 +165,14 @@ fn roles(lws: &LeaderWorkerSet<'_>, errors: &mut Vec<FieldError>) -> Vec<Role> {
     let template = &lws.spec.leader_worker_template;
     let mut role = |name: &str, pods: u64, field: &str, template: &PodTemplate<'_>| {
         let at = template_path(field).child("spec");
+        let mut shape = template.shape(&at, errors);
+        // Kueue holds the pods of a LeaderWorkerSet back one by one, with scheduling gates.
+        shape.gated |= lws.metadata.label(KUEUE_QUEUE).is_some();
         Role {
             name: name.to_owned(),
             pods,
             completions: pods,
-            shape: template.shape(&at, errors),
+            shape,
             at,
         }
     };
