@@ -3,6 +3,7 @@
 //! A plan is made from the spec alone. A part with an identity (uid, index, attempt, round) is a
 //! gang.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::name::{Attempt, GangName, Identity, Round};
@@ -47,6 +48,7 @@ impl Plan {
             part,
             identity: owner.identity(part, index, attempt, round),
             quorum: part.quorum(),
+            partners: Arc::default(),
         };
         self.parts
             .iter()
@@ -97,6 +99,8 @@ pub struct Gang<'p> {
     pub part: &'p Part,
     pub identity: Identity,
     quorum: u32,
+    /// Gangs of other workloads that start together with it.
+    pub partners: Arc<[Identity]>,
 }
 
 impl Gang<'_> {

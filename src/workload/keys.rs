@@ -9,6 +9,7 @@ pub const PREFIX: &str = "muster.dev/";
 pub const GANG_MODE: &str = "muster.dev/gang-mode";
 pub const MIN_COUNT: &str = "muster.dev/min-count";
 pub const BUNDLE: &str = "muster.dev/bundle";
+pub const BUNDLE_WITH: &str = "muster.dev/bundle-with";
 pub const SCHEDULER: &str = "muster.dev/scheduler";
 pub const QUEUE: &str = "muster.dev/queue";
 pub const TIMEOUT: &str = "muster.dev/timeout";
@@ -50,6 +51,7 @@ impl Place {
                 GANG_MODE,
                 MIN_COUNT,
                 BUNDLE,
+                BUNDLE_WITH,
                 SCHEDULER,
                 QUEUE,
                 TIMEOUT,
