@@ -37,6 +37,7 @@ fn decide(jobset: &Value, pods: &[Pod], made: &[DynamicObject], cluster: &Snapsh
         namespace: "ml",
         pods,
         made,
+        partners: &[],
     };
     decide::decide(&seen, cluster)
 }
@@ -52,6 +53,7 @@ fn pod(index: u32, attempt: u32, phase: Phase) -> Pod {
         },
         phase,
         created: None,
+        going: false,
         unscheduled: (phase == Phase::Pending).then(|| "no room".into()),
     }
 }

@@ -7,6 +7,7 @@ use k8s_openapi::jiff::Timestamp;
 use kube::core::DynamicObject;
 
 use super::observe::{self, Phase, Pod};
+use super::partners::{self, Partner};
 use crate::admission::jobsets::{self, Judged};
 use crate::gang::{Attempt, Gang, Level, Owner, TimeoutAction};
 use crate::scheduler::abilities::{NewRoom, QuorumChange};
@@ -23,6 +24,8 @@ pub struct Seen<'a> {
     pub pods: &'a [Pod],
     /// What Muster has made for it.
     pub made: &'a [DynamicObject],
+    /// The JobSets that it names in `muster.dev/bundle-with`.
+    pub partners: &'a [Partner],
 }
 
 /// How a gang stands.
@@ -162,7 +165,7 @@ fn wanted(seen: &Seen<'_>, judged: &Judged, actions: &mut Actions) -> Vec<Dynami
             ..standing(gang, &mine, seen.made)
         });
     }
-    let objects = backend.objects(&owner, &judged.plan, &gangs);
+    let objects = partners::objects(seen, judged, backend, &owner, gangs, &mut actions.gangs);
     actions.orphans = backend.orphans();
     if actions.gangs.iter().any(Standing::waits) {
         actions.queue = backend.queue(&judged.plan);
@@ -204,7 +207,7 @@ fn strand(gang: &Gang<'_>, pods: &[&Pod], why: &str) -> Option<String> {
     })
 }
 
-fn owner(seen: &Seen<'_>) -> Owner {
+pub(super) fn owner(seen: &Seen<'_>) -> Owner {
     let meta = &seen.jobset.metadata;
     Owner {
         api_version: API_VERSION,
@@ -216,7 +219,7 @@ fn owner(seen: &Seen<'_>) -> Owner {
 }
 
 /// The gangs of the JobSet's current start; each replica with its own restarts.
-fn gangs<'p>(
+pub(super) fn gangs<'p>(
     seen: &Seen<'_>,
     judged: &'p Judged,
     backend: &dyn Scheduler,
@@ -234,7 +237,7 @@ fn gangs<'p>(
     gangs
 }
 
-fn is_stamped(jobset: &JobSet<'_>) -> bool {
+pub(super) fn is_stamped(jobset: &JobSet<'_>) -> bool {
     jobset.spec.replicated_jobs.iter().any(|job| {
         let meta = job.template.metadata.as_ref();
         meta.is_some_and(|m| m.annotation(keys::STAMP).is_some())

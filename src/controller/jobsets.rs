@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
+use futures::channel::mpsc;
 use futures::{FutureExt as _, StreamExt as _};
 use kube::api::Api;
 use kube::core::{ApiResource, DynamicObject, TypeMeta};
@@ -17,17 +18,20 @@ use serde::de::DeserializeOwned;
 use super::condition::Conditions;
 use super::decide::{self, Seen};
 use super::discovery::Found;
+use super::namers::{object_ref, tell_namers};
 use super::nudge::Sleepers;
 use super::observe::{self, Pod, WatchedPod};
+use super::partners::{self, Partner};
 use super::queues::Queues;
 use super::revive::{Revivals, Step};
 use super::status::Memory;
 use super::write::{Error, Writer, owned, resource};
 use crate::admission::object::{self, Kind, Object};
-use crate::gang::TimeoutAction;
+use crate::gang::{TimeoutAction, WorkloadRef};
 use crate::scheduler::Snapshot;
 use crate::scheduler::object::MANAGED_BY;
 use crate::workload::child::{JOBSET_NAME, JOBSET_UID};
+use crate::workload::jobset::view::JobSet;
 use crate::workload::keys;
 
 /// A gang whose object's name is taken is looked at this often.
@@ -41,6 +45,7 @@ const PAGE: u32 = 50;
 struct Context {
     writer: Writer,
     cluster: Arc<ArcSwap<Snapshot>>,
+    jobsets: Store<DynamicObject>,
     pods: Store<WatchedPod>,
     objects: Vec<Store<DynamicObject>>,
     memory: Arc<Memory>,
@@ -57,6 +62,7 @@ pub async fn run(client: Client, cluster: Arc<ArcSwap<Snapshot>>, found: &Found)
     let memory = Arc::new(Memory::new(client.clone()));
     let revivals = Arc::new(Revivals::default());
     let of = (Arc::clone(&memory), Arc::clone(&revivals));
+    let (sender, namers) = mpsc::unbounded();
     let jobset_stream = watch::<DynamicObject>(&client, &jobsets, watcher::Config::default())
         .inspect(move |event| {
             if let Ok(watcher::Event::Delete(jobset)) = event {
@@ -67,8 +73,11 @@ pub async fn run(client: Client, cluster: Arc<ArcSwap<Snapshot>>, found: &Found)
         })
         .modify(strip(&jobsets))
         .reflect(jobset_writer)
+        .inspect(tell_namers(sender, jobsets.clone()))
         .touched_objects();
-    let mut controller = Controller::for_stream_with(jobset_stream, jobset_reader, jobsets.clone());
+    let reader = jobset_reader.clone();
+    let mut controller = Controller::for_stream_with(jobset_stream, jobset_reader, jobsets.clone())
+        .reconcile_on(namers);
 
     let pods = resource("", "v1", "Pod");
     let (pod_reader, pod_writer) = store(&pods);
@@ -105,6 +114,7 @@ pub async fn run(client: Client, cluster: Arc<ArcSwap<Snapshot>>, found: &Found)
         queues: Queues::new(client.clone()),
         writer: Writer::new(client),
         cluster,
+        jobsets: reader,
         pods: pod_reader,
         objects,
     });
@@ -173,11 +183,7 @@ async fn reconcile(jobset: Arc<DynamicObject>, context: Arc<Context>) -> Result<
     let namespace = jobset.namespace().unwrap_or_default();
     let uid = jobset.uid().unwrap_or_default();
     let json = serde_json::to_string(&*jobset).map_err(|e| Error::Read(e.to_string()))?;
-    let view = match object::read(Kind::JobSet, &json) {
-        Ok(Object::JobSet(view)) => view,
-        Ok(_) => return Ok(Action::await_change()),
-        Err(error) => return Err(Error::Read(error.to_string())),
-    };
+    let view = read(&json)?;
     // An unfilled cache would look like nothing made. Asked, not awaited: of several JobSets that
     // wait for one cache, it would wake the last only, and the others never again.
     if !is_filled(&context.pods) || !context.objects.iter().all(is_filled) {
@@ -192,6 +198,7 @@ async fn reconcile(jobset: Arc<DynamicObject>, context: Arc<Context>) -> Result<
         namespace: &namespace,
         pods: &pods,
         made: &made,
+        partners: &context.partners(&view, &namespace),
     };
     let mut actions = decide::decide(&seen, &context.cluster.load());
     let done = context.writer.carry_out(&jobset, &actions, &made).await?;
@@ -228,6 +235,14 @@ async fn reconcile(jobset: Arc<DynamicObject>, context: Arc<Context>) -> Result<
     })
 }
 
+fn read(json: &str) -> Result<JobSet<'_>, Error> {
+    match object::read(Kind::JobSet, json) {
+        Ok(Object::JobSet(view)) => Ok(*view),
+        Ok(_) => Err(Error::Read("it is none".to_owned())),
+        Err(error) => Err(Error::Read(error.to_string())),
+    }
+}
+
 fn is_filled<K>(store: &Store<K>) -> bool
 where
     K: Resource<DynamicType = ApiResource> + Clone + 'static,
@@ -236,6 +251,32 @@ where
 }
 
 impl Context {
+    /// The JobSets that one names, as the cache shows them.
+    fn partners(&self, view: &JobSet<'_>, namespace: &str) -> Vec<Partner> {
+        let circle = partners::circle(&view.metadata, namespace);
+        let from = WorkloadRef::new(namespace, view.metadata.name.as_deref().unwrap_or_default());
+        let kind = resource("jobset.x-k8s.io", "v1alpha2", "JobSet");
+        let others = circle.iter().filter(|jobset| **jobset != from);
+        others
+            .map(|jobset| {
+                let found = self.jobsets.get(&object_ref(jobset, &kind));
+                let uid = found.as_ref().and_then(|found| found.uid());
+                let pods = self.members(jobset.namespace(), &uid.unwrap_or_default());
+                let json = found.and_then(|found| serde_json::to_string(&*found).ok());
+                let view = json.as_deref().and_then(|json| read(json).ok());
+                let found = view.as_ref().map(|view| Seen {
+                    jobset: view,
+                    namespace: jobset.namespace(),
+                    pods: &pods,
+                    made: &[],
+                    partners: &[],
+                });
+                let cluster = self.cluster.load();
+                partners::look(jobset.clone(), &from, &circle, found.as_ref(), &cluster)
+            })
+            .collect()
+    }
+
     fn members(&self, namespace: &str, uid: &str) -> Vec<Pod> {
         let belongs = |pod: &WatchedPod| {
             pod.metadata.namespace.as_deref() == Some(namespace)

@@ -28,6 +28,8 @@ pub struct Pod {
     pub attempt: Attempt,
     pub phase: Phase,
     pub created: Option<Timestamp>,
+    /// It is being deleted.
+    pub going: bool,
     /// Why the scheduler has not placed it, in its own words.
     pub unscheduled: Option<String>,
 }
@@ -94,6 +96,7 @@ pub fn strip_pod(pod: &mut WatchedPod) {
         namespace: metadata.namespace,
         uid: metadata.uid,
         creation_timestamp: metadata.creation_timestamp,
+        deletion_timestamp: metadata.deletion_timestamp,
         resource_version: metadata.resource_version,
         labels: Some(labels),
         ..ObjectMeta::default()
@@ -125,6 +128,7 @@ impl Pod {
             },
             phase,
             created: pod.metadata.creation_timestamp.as_ref().map(|time| time.0),
+            going: pod.metadata.deletion_timestamp.is_some(),
             unscheduled: status.and_then(unscheduled),
         })
     }

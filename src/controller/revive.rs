@@ -107,6 +107,7 @@ mod tests {
             attempt: Default::default(),
             phase,
             created: None,
+            going: false,
             unscheduled: None,
         }
     }
