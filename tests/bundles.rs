@@ -266,10 +266,10 @@ fn a_side_that_restarts_starts_by_itself_while_the_other_runs() {
     all.iter_mut().for_each(|s| s.members(Phase::Bound, 4));
     settle(&mut all);
     all[1].restart();
-    settle(&mut all);
-    assert_eq!(listed(&all[1]), ["web/b-all-1"]);
     let other = decide(0, &all);
     assert!(other.apply.is_empty() && other.delete.is_empty());
+    settle(&mut all);
+    assert_eq!(listed(&all[1]), ["web/b-all-1"]);
     // It waits for room when the other restarts too: then both start together again.
     all[0].restart();
     settle(&mut all);
@@ -306,6 +306,24 @@ fn a_pod_that_still_dies_is_no_sign_of_a_start() {
     }
     settle(&mut all);
     assert_eq!(listed(&all[0]), ["ml/a-all-0 web/b-all-0"]);
+}
+
+#[test]
+fn a_side_whose_partner_lacks_pods_says_so() {
+    let mut all = two();
+    all[0].members(Phase::Pending, 4);
+    all[1].members(Phase::Pending, 3);
+    let actions = decide(0, &all);
+    let why = waits_for(&actions);
+    assert!(
+        why.starts_with("the bundle \"ring\" waits: web/b-all-0-"),
+        "{why}"
+    );
+    assert!(why.ends_with("has only 3 of 4 pods"), "{why}");
+    // Of its own pods it is said elsewhere.
+    assert_eq!(decide(1, &all).gangs[0].state, State::Waiting(None));
+    all[1].members(Phase::Pending, 4);
+    assert_eq!(decide(0, &all).gangs[0].state, State::Waiting(None));
 }
 
 #[test]

@@ -6,6 +6,7 @@ use std::time::Duration;
 use k8s_openapi::jiff::Timestamp;
 use kube::core::DynamicObject;
 
+use super::lacking;
 use super::observe::{self, Phase, Pod};
 use super::partners::{self, Partner};
 use crate::admission::jobsets::{self, Judged};
@@ -165,6 +166,7 @@ fn wanted(seen: &Seen<'_>, judged: &Judged, actions: &mut Actions) -> Vec<Dynami
             ..standing(gang, &mine, seen.made)
         });
     }
+    lacking::tell(&gangs, seen.partners, &mut actions.gangs);
     let objects = partners::objects(seen, judged, backend, &owner, gangs, &mut actions.gangs);
     actions.orphans = backend.orphans();
     if actions.gangs.iter().any(Standing::waits) {

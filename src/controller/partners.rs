@@ -14,6 +14,7 @@ use std::sync::Arc;
 use kube::core::DynamicObject;
 
 use super::decide::{self, Seen, Standing, State};
+use super::lacking;
 use super::observe::{self, Phase, Pod};
 use crate::admission::jobsets::{self, Judged};
 use crate::gang::{FieldPath, Gang, Identity, Owner, WorkloadRef};
@@ -45,6 +46,8 @@ pub enum Sight {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Side {
     gangs: Vec<Identity>,
+    /// Those of its gangs that have too few pods yet, and how many.
+    pub lacking: Vec<String>,
     progress: Progress,
 }
 
@@ -144,8 +147,14 @@ fn sides(
             continue;
         };
         let side = sides.entry(bundle.value.as_str().to_owned()).or_default();
+        let mine = found.pods.iter().filter(|p| p.belongs_to(&gang.identity));
+        let live = mine.filter(|pod| pod.phase.is_live()).count();
         if has_started(&gang, found.pods) {
             side.progress = Progress::Started;
+        } else {
+            let name = format!("{}/{}", found.namespace, gang.name());
+            side.lacking
+                .extend(lacking::what(&name, live, gang.quorum()));
         }
         side.gangs.push(gang.identity);
     }
