@@ -146,6 +146,30 @@ pub fn all() -> Vec<Test> {
         ),
         test_in(
             Home::Schedulers,
+            better::partners::gangs_of_two_namespaces_start_together,
+        ),
+        test_in(
+            Home::Schedulers,
+            better::partners::gangs_of_two_namespaces_that_do_not_both_fit_wait,
+        ),
+        test_in(
+            Home::Schedulers,
+            better::partners::a_partner_that_does_not_name_back_is_told,
+        ),
+        test_in(
+            Home::Schedulers,
+            better::partners::a_side_that_waits_follows_its_partner_made_anew,
+        ),
+        test_in(
+            Home::Schedulers,
+            better::partners::a_side_that_restarts_does_not_harm_the_other,
+        ),
+        test_in(
+            Home::Schedulers,
+            better::partners::a_side_goes_on_when_its_partner_is_gone,
+        ),
+        test_in(
+            Home::Schedulers,
             gangs::the_same_manifest_can_be_applied_again,
         ),
         test_in(
