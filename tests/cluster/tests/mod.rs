@@ -166,6 +166,10 @@ pub fn all() -> Vec<Test> {
         ),
         test_in(
             Home::Schedulers,
+            better::partners::sides_that_both_restart_start_together_again,
+        ),
+        test_in(
+            Home::Schedulers,
             better::partners::a_side_goes_on_when_its_partner_is_gone,
         ),
         test_in(

@@ -163,6 +163,32 @@ pub async fn a_side_that_restarts_does_not_harm_the_other(a: Sandbox) -> Result<
     b.clear().await
 }
 
+/// The one that restarts first waits by itself, until the other restarts too.
+pub async fn sides_that_both_restart_start_together_again(a: Sandbox) -> Result<()> {
+    let b = other(&a).await?;
+    let mut late = Vec::new();
+    for one in [&a, &b] {
+        one.nodes(1, 3).await?;
+        late.extend(one.nodes(1, 1).await?);
+    }
+    a.apply(&restarting(&b)).await?;
+    b.apply(&restarting(&a)).await?;
+    both_bound(&a, &b).await?;
+    for (one, late) in [&a, &b].into_iter().zip(&late) {
+        one.cordon(late).await?;
+        let victim = one.pods().await?[0].name_any();
+        one.annotate(&victim, "fake/outcome=fail").await?;
+        one.stays_unbound("1", PODS).await?;
+    }
+    lists(&a, 2).await?;
+    lists(&b, 2).await?;
+    a.uncordon(&late[0]).await?;
+    a.stays_unbound("1", PODS).await?;
+    b.uncordon(&late[1]).await?;
+    both_bound(&a, &b).await?;
+    b.clear().await
+}
+
 pub async fn a_side_goes_on_when_its_partner_is_gone(a: Sandbox) -> Result<()> {
     let b = other(&a).await?;
     a.nodes(1, 4).await?;
