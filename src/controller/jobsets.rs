@@ -18,20 +18,18 @@ use serde::de::DeserializeOwned;
 use super::condition::Conditions;
 use super::decide::{self, Seen};
 use super::discovery::Found;
-use super::namers::{object_ref, tell_namers};
+use super::namers::{look_up, tell_namers};
 use super::nudge::Sleepers;
 use super::observe::{self, Pod, WatchedPod};
-use super::partners::{self, Partner};
 use super::queues::Queues;
 use super::revive::{Revivals, Step};
 use super::status::Memory;
 use super::write::{Error, Writer, owned, resource};
 use crate::admission::object::{self, Kind, Object};
-use crate::gang::{TimeoutAction, WorkloadRef};
+use crate::gang::TimeoutAction;
 use crate::scheduler::Snapshot;
 use crate::scheduler::object::MANAGED_BY;
 use crate::workload::child::{JOBSET_NAME, JOBSET_UID};
-use crate::workload::jobset::view::JobSet;
 use crate::workload::keys;
 
 /// A gang whose object's name is taken is looked at this often.
@@ -73,9 +71,8 @@ pub async fn run(client: Client, cluster: Arc<ArcSwap<Snapshot>>, found: &Found)
         })
         .modify(strip(&jobsets))
         .reflect(jobset_writer)
-        .inspect(tell_namers(sender, jobsets.clone()))
+        .inspect(tell_namers(sender))
         .touched_objects();
-    let reader = jobset_reader.clone();
     let mut controller = Controller::for_stream_with(jobset_stream, jobset_reader, jobsets.clone())
         .reconcile_on(namers);
 
@@ -114,7 +111,7 @@ pub async fn run(client: Client, cluster: Arc<ArcSwap<Snapshot>>, found: &Found)
         queues: Queues::new(client.clone()),
         writer: Writer::new(client),
         cluster,
-        jobsets: reader,
+        jobsets: controller.store(),
         pods: pod_reader,
         objects,
     });
@@ -183,7 +180,11 @@ async fn reconcile(jobset: Arc<DynamicObject>, context: Arc<Context>) -> Result<
     let namespace = jobset.namespace().unwrap_or_default();
     let uid = jobset.uid().unwrap_or_default();
     let json = serde_json::to_string(&*jobset).map_err(|e| Error::Read(e.to_string()))?;
-    let view = read(&json)?;
+    let view = match object::read(Kind::JobSet, &json) {
+        Ok(Object::JobSet(view)) => view,
+        Ok(_) => return Ok(Action::await_change()),
+        Err(error) => return Err(Error::Read(error.to_string())),
+    };
     // An unfilled cache would look like nothing made. Asked, not awaited: of several JobSets that
     // wait for one cache, it would wake the last only, and the others never again.
     if !is_filled(&context.pods) || !context.objects.iter().all(is_filled) {
@@ -193,14 +194,24 @@ async fn reconcile(jobset: Arc<DynamicObject>, context: Arc<Context>) -> Result<
     let made = context.made(&namespace, &uid);
     let of_jobset = |object: &DynamicObject| owned(&object.metadata, &uid);
     let (made, behind) = context.writer.recent.lay_over(made, of_jobset);
+    let members = |namespace: &str, uid: &str| context.members(namespace, uid);
+    let cluster = context.cluster.load();
+    let partners = look_up(
+        &view.metadata,
+        &namespace,
+        &context.jobsets,
+        members,
+        &cluster,
+    );
     let seen = Seen {
         jobset: &view,
         namespace: &namespace,
         pods: &pods,
         made: &made,
-        partners: &context.partners(&view, &namespace),
+        partners: &partners,
     };
-    let mut actions = decide::decide(&seen, &context.cluster.load());
+    let mut actions = decide::decide(&seen, &cluster);
+    drop(cluster);
     let done = context.writer.carry_out(&jobset, &actions, &made).await?;
     let sleepers = actions.sleepers.iter();
     let sleepers = sleepers.map(|object| (context.writer.api(object), object.name_any()));
@@ -235,14 +246,6 @@ async fn reconcile(jobset: Arc<DynamicObject>, context: Arc<Context>) -> Result<
     })
 }
 
-fn read(json: &str) -> Result<JobSet<'_>, Error> {
-    match object::read(Kind::JobSet, json) {
-        Ok(Object::JobSet(view)) => Ok(*view),
-        Ok(_) => Err(Error::Read("it is none".to_owned())),
-        Err(error) => Err(Error::Read(error.to_string())),
-    }
-}
-
 fn is_filled<K>(store: &Store<K>) -> bool
 where
     K: Resource<DynamicType = ApiResource> + Clone + 'static,
@@ -251,32 +254,6 @@ where
 }
 
 impl Context {
-    /// The JobSets that one names, as the cache shows them.
-    fn partners(&self, view: &JobSet<'_>, namespace: &str) -> Vec<Partner> {
-        let circle = partners::circle(&view.metadata, namespace);
-        let from = WorkloadRef::new(namespace, view.metadata.name.as_deref().unwrap_or_default());
-        let kind = resource("jobset.x-k8s.io", "v1alpha2", "JobSet");
-        let others = circle.iter().filter(|jobset| **jobset != from);
-        others
-            .map(|jobset| {
-                let found = self.jobsets.get(&object_ref(jobset, &kind));
-                let uid = found.as_ref().and_then(|found| found.uid());
-                let pods = self.members(jobset.namespace(), &uid.unwrap_or_default());
-                let json = found.and_then(|found| serde_json::to_string(&*found).ok());
-                let view = json.as_deref().and_then(|json| read(json).ok());
-                let found = view.as_ref().map(|view| Seen {
-                    jobset: view,
-                    namespace: jobset.namespace(),
-                    pods: &pods,
-                    made: &[],
-                    partners: &[],
-                });
-                let cluster = self.cluster.load();
-                partners::look(jobset.clone(), &from, &circle, found.as_ref(), &cluster)
-            })
-            .collect()
-    }
-
     fn members(&self, namespace: &str, uid: &str) -> Vec<Pod> {
         let belongs = |pod: &WatchedPod| {
             pod.metadata.namespace.as_deref() == Some(namespace)

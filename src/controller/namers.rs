@@ -1,16 +1,22 @@
-//! Which JobSets name which, so that a change of one is looked at from the others too.
-//!
-//! Empty, and so cheap, where no bundle reaches over several JobSets.
+//! Which JobSets name which: to look the partners of one up, and to look at those that name one
+//! when it changes. Empty, and so cheap, where no bundle reaches over several JobSets.
 
 use std::collections::{BTreeSet, HashMap};
 
 use futures::channel::mpsc;
-use kube::core::{ApiResource, DynamicObject};
-use kube::runtime::reflector::ObjectRef;
+use kube::core::DynamicObject;
+use kube::runtime::reflector::{ObjectRef, Store};
 use kube::runtime::watcher;
 
+use super::decide::Seen;
+use super::observe::Pod;
+use super::partners::{self, Partner};
+use super::write::resource;
+use crate::admission::object::{self, Kind, Object};
 use crate::gang::WorkloadRef;
+use crate::scheduler::Snapshot;
 use crate::workload::keys;
+use crate::workload::view::Meta;
 
 type Several = BTreeSet<WorkloadRef>;
 
@@ -75,7 +81,6 @@ fn reference(jobset: &DynamicObject) -> WorkloadRef {
 /// When a JobSet changes, those that name it are looked at too.
 pub fn tell_namers(
     sender: mpsc::UnboundedSender<ObjectRef<DynamicObject>>,
-    kind: ApiResource,
 ) -> impl FnMut(&watcher::Result<watcher::Event<DynamicObject>>) {
     let mut namers = Namers::default();
     move |event| {
@@ -88,19 +93,53 @@ pub fn tell_namers(
         };
         for jobset in told {
             // Fails only when the reconciler is going.
-            let _ = sender.unbounded_send(object_ref(&jobset, &kind));
+            let _ = sender.unbounded_send(object_ref(&jobset));
         }
     }
 }
 
-pub fn object_ref(jobset: &WorkloadRef, kind: &ApiResource) -> ObjectRef<DynamicObject> {
-    ObjectRef::new_with(jobset.name(), kind.clone()).within(jobset.namespace())
+/// The JobSets that one names, as the cache shows them; `members` finds the pods of a JobSet by
+/// its namespace and uid.
+pub fn look_up(
+    meta: &Meta<'_>,
+    namespace: &str,
+    jobsets: &Store<DynamicObject>,
+    members: impl Fn(&str, &str) -> Vec<Pod>,
+    cluster: &Snapshot,
+) -> Vec<Partner> {
+    let from = partners::itself(meta, namespace);
+    let circle = partners::circle(meta, namespace);
+    let others = circle.iter().filter(|jobset| **jobset != from);
+    let look = |jobset: &WorkloadRef| {
+        let namespace = jobset.namespace();
+        let found = jobsets.get(&object_ref(jobset));
+        let json = found.and_then(|found| serde_json::to_string(&*found).ok());
+        let view = match json.as_deref().map(|json| object::read(Kind::JobSet, json)) {
+            Some(Ok(Object::JobSet(view))) => Some(view),
+            _ => None,
+        };
+        let uid = view.as_ref().and_then(|view| view.metadata.uid.as_deref());
+        let pods = uid.map_or_else(Vec::new, |uid| members(namespace, uid));
+        let seen = view.as_ref().map(|view| Seen {
+            jobset: view,
+            namespace,
+            pods: &pods,
+            made: &[],
+            partners: &[],
+        });
+        partners::look(jobset.clone(), &from, &circle, seen.as_ref(), cluster)
+    };
+    others.map(look).collect()
+}
+
+fn object_ref(jobset: &WorkloadRef) -> ObjectRef<DynamicObject> {
+    let kind = resource("jobset.x-k8s.io", "v1alpha2", "JobSet");
+    ObjectRef::new_with(jobset.name(), kind).within(jobset.namespace())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::controller::write::resource;
 
     fn jobset(namespace: &str, name: &str, with: &str) -> DynamicObject {
         let kind = resource("jobset.x-k8s.io", "v1alpha2", "JobSet");

@@ -64,12 +64,13 @@ pub fn circle(meta: &Meta<'_>, namespace: &str) -> Circle {
     let with = declaration::bundle_with(meta, &at, &mut Vec::new());
     let mut circle: Circle = with.into_iter().flat_map(|with| with.value).collect();
     if !circle.is_empty() {
-        circle.insert(me(meta, namespace));
+        circle.insert(itself(meta, namespace));
     }
     circle
 }
 
-fn me(meta: &Meta<'_>, namespace: &str) -> WorkloadRef {
+/// How others name a JobSet.
+pub fn itself(meta: &Meta<'_>, namespace: &str) -> WorkloadRef {
     WorkloadRef::new(namespace, meta.name.as_deref().unwrap_or_default())
 }
 

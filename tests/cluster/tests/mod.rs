@@ -48,6 +48,7 @@ pub fn all() -> Vec<Test> {
         test(lifecycle::a_replacement_is_placed_after_members_have_finished),
         test(gangs::every_violation_is_printed_by_kubectl_apply),
         test(gangs::a_gang_that_waits_says_why),
+        test(gangs::each_of_two_gangs_that_wait_is_told),
         test(gangs::a_gang_that_waits_too_long_is_suspended),
         test(gangs::a_users_own_gang_is_respected),
         test(gangs::suspending_a_gang_that_kueue_governs_is_refused),
