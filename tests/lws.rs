@@ -302,6 +302,7 @@ fn reconcile(lws: &Value, pods: &[Pod], made: &[DynamicObject], cluster: &Snapsh
         namespace: "ml",
         pods,
         made,
+        partners: &[],
     };
     reconciler::decide(&seen, cluster)
 }

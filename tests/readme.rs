@@ -74,6 +74,7 @@ fn every_key_is_in_the_readme() {
         "gang-mode",
         "min-count",
         "bundle",
+        "bundle-with",
         "scheduler",
         "queue",
         "timeout",

@@ -37,6 +37,7 @@ fn decide(jobset: &Value, pods: &[Pod], made: &[DynamicObject], cluster: &Snapsh
         namespace: "ml",
         pods,
         made,
+        partners: &[],
     };
     decide::decide(&seen, cluster)
 }
@@ -52,8 +53,8 @@ fn pod(index: u32, attempt: u32, phase: Phase) -> Pod {
         },
         life: None,
         phase,
-        dying: false,
         created: None,
+        going: false,
         unscheduled: (phase == Phase::Pending).then(|| "no room".into()),
     }
 }

@@ -52,7 +52,8 @@ pub fn table() -> String {
 
 fn row(name: &str, abilities: &Abilities) -> [String; HEADER.len()] {
     let bundle = match abilities.bundle {
-        Bundles::WithinWorkload | Bundles::WithinWorkloadIf(_) => "of one workload",
+        Bundles::AcrossWorkloads { .. } => "of several workloads",
+        Bundles::WithinWorkload(_) | Bundles::WithinWorkloadIf(_) => "of one workload",
         Bundles::No(_) => "no",
     };
     let queue = match abilities.queue {

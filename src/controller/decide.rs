@@ -6,7 +6,9 @@ use std::time::Duration;
 use k8s_openapi::jiff::Timestamp;
 use kube::core::DynamicObject;
 
+use super::lacking;
 use super::observe::{self, Phase, Pod};
+use super::partners::{self, Partner};
 use super::replicas;
 use crate::admission::jobsets;
 use crate::admission::judge::Judged;
@@ -34,6 +36,8 @@ pub struct Seen<'a> {
     pub pods: &'a [Pod],
     /// What Muster has made for it.
     pub made: &'a [DynamicObject],
+    /// The JobSets that it names in `muster.dev/bundle-with`.
+    pub partners: &'a [Partner],
 }
 
 /// How a gang stands.
@@ -203,7 +207,8 @@ pub fn follow(
             ..standing(gang, &mine, seen.made)
         });
     }
-    let objects = backend.objects(owner, plan, &gangs);
+    lacking::tell(&gangs, seen.partners, &mut standings);
+    let objects = partners::objects(seen, plan, backend, owner, gangs, &mut standings);
     actions.orphans = backend.orphans();
     if standings.iter().any(Standing::waits) {
         actions.queue = backend.queue(plan);
@@ -246,7 +251,7 @@ fn strand(gang: &Gang<'_>, pods: &[&Pod], why: &str) -> Option<String> {
     })
 }
 
-fn owner(seen: &Seen<'_>, jobset: &JobSet<'_>) -> Owner {
+pub(super) fn owner(seen: &Seen<'_>, jobset: &JobSet<'_>) -> Owner {
     let meta = &jobset.metadata;
     Owner {
         api_version: API_VERSION,
@@ -258,7 +263,7 @@ fn owner(seen: &Seen<'_>, jobset: &JobSet<'_>) -> Owner {
 }
 
 /// The gangs of the JobSet's current start; each replica with its own restarts.
-fn gangs<'p>(
+pub(super) fn gangs<'p>(
     jobset: &JobSet<'_>,
     judged: &'p Judged,
     backend: &dyn Scheduler,
@@ -276,7 +281,7 @@ fn gangs<'p>(
     gangs
 }
 
-fn is_stamped(jobset: &JobSet<'_>) -> bool {
+pub(super) fn is_stamped(jobset: &JobSet<'_>) -> bool {
     jobset.spec.replicated_jobs.iter().any(|job| {
         let meta = job.template.metadata.as_ref();
         meta.is_some_and(|m| m.annotation(keys::STAMP).is_some())

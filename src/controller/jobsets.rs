@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
+use futures::channel::mpsc;
 use futures::{FutureExt as _, StreamExt as _};
 use kube::api::Api;
 use kube::core::{ApiResource, DynamicObject, TypeMeta};
@@ -17,6 +18,7 @@ use serde::de::DeserializeOwned;
 use super::condition::Conditions;
 use super::decide::{self, Seen, Workload};
 use super::discovery::Found;
+use super::namers::{look_up, tell_namers};
 use super::nudge::Sleepers;
 use super::observe::{self, Pod, WatchedPod};
 use super::queues::Queues;
@@ -40,6 +42,7 @@ struct Context {
     workloads: Workloads,
     writer: Writer,
     cluster: Arc<ArcSwap<Snapshot>>,
+    jobsets: Store<DynamicObject>,
     pods: Store<WatchedPod>,
     objects: Vec<Store<DynamicObject>>,
     memory: Arc<Memory>,
@@ -61,6 +64,7 @@ pub async fn run(
     let memory = Arc::new(Memory::new(client.clone()));
     let revivals = Arc::new(Revivals::default());
     let of = (Arc::clone(&memory), Arc::clone(&revivals));
+    let (sender, namers) = mpsc::unbounded();
     let jobset_stream = watch::<DynamicObject>(&client, &jobsets, watcher::Config::default())
         .inspect(move |event| {
             if let Ok(watcher::Event::Delete(jobset)) = event {
@@ -71,8 +75,10 @@ pub async fn run(
         })
         .modify(strip(&jobsets))
         .reflect(jobset_writer)
+        .inspect(tell_namers(sender))
         .touched_objects();
-    let mut controller = Controller::for_stream_with(jobset_stream, jobset_reader, jobsets.clone());
+    let mut controller = Controller::for_stream_with(jobset_stream, jobset_reader, jobsets.clone())
+        .reconcile_on(namers);
 
     let pods = resource("", "v1", "Pod");
     let (pod_reader, pod_writer) = store(&pods);
@@ -110,6 +116,7 @@ pub async fn run(
         queues: Queues::new(client.clone()),
         writer: Writer::new(client),
         cluster,
+        jobsets: controller.store(),
         pods: pod_reader,
         objects,
     });
@@ -198,13 +205,24 @@ async fn reconcile(jobset: Arc<DynamicObject>, context: Arc<Context>) -> Result<
     let made = context.made(&namespace, &uid);
     let of_jobset = |object: &DynamicObject| owned(&object.metadata, &uid);
     let (made, behind) = context.writer.recent.lay_over(made, of_jobset);
+    let cluster = context.cluster.load();
+    let partners = match workload {
+        Workload::JobSet(view) => {
+            let members = |jobset: &DynamicObject| context.members(jobset);
+            let known = &context.jobsets;
+            look_up(&view.metadata, &namespace, known, members, &cluster)
+        }
+        Workload::LeaderWorkerSet(_) => Vec::new(),
+    };
     let seen = Seen {
         workload,
         namespace: &namespace,
         pods: &pods,
         made: &made,
+        partners: &partners,
     };
-    let mut actions = decide::decide(&seen, &context.cluster.load());
+    let mut actions = decide::decide(&seen, &cluster);
+    drop(cluster);
     let done = context.writer.carry_out(&jobset, &actions, &made).await?;
     let sleepers = actions.sleepers.iter();
     let sleepers = sleepers.map(|object| (context.writer.api(object), object.name_any()));

@@ -30,9 +30,9 @@ pub struct Pod {
     /// The replica's, for a pod of a LeaderWorkerSet.
     pub life: Option<Life>,
     pub phase: Phase,
-    /// It is being deleted.
-    pub dying: bool,
     pub created: Option<Timestamp>,
+    /// It is being deleted.
+    pub going: bool,
     /// Why the scheduler has not placed it, in its own words.
     pub unscheduled: Option<String>,
 }
@@ -162,8 +162,8 @@ impl Pod {
             },
             life: Life::read(&pod.metadata),
             phase,
-            dying: pod.metadata.deletion_timestamp.is_some(),
             created: pod.metadata.creation_timestamp.as_ref().map(|time| time.0),
+            going: pod.metadata.deletion_timestamp.is_some(),
             unscheduled: status.and_then(unscheduled),
         })
     }

@@ -56,7 +56,7 @@ pub fn wanted(
 /// The replicas that live, by their leaders. One whose leader is going needs nothing new; what was
 /// made for it stays while its pods do.
 fn lives(pods: &[Pod]) -> impl Iterator<Item = (&Life, &Stamp)> {
-    let leaders = pods.iter().filter(|pod| pod.phase.is_live() && !pod.dying);
+    let leaders = pods.iter().filter(|pod| pod.phase.is_live() && !pod.going);
     leaders.filter_map(|pod| {
         let life = pod.life.as_ref()?;
         let stamp = life.leader.as_ref()?;

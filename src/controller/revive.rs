@@ -107,8 +107,8 @@ mod tests {
             attempt: Default::default(),
             life: None,
             phase,
-            dying: false,
             created: None,
+            going: false,
             unscheduled: None,
         }
     }

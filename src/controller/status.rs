@@ -53,19 +53,15 @@ struct Known {
 pub struct Memory {
     gangs: Mutex<HashMap<String, Known>>,
     refusals: Mutex<HashMap<String, String>>,
-    recorder: Recorder,
+    client: Client,
 }
 
 impl Memory {
     pub fn new(client: Client) -> Self {
-        let reporter = Reporter {
-            controller: "muster".to_owned(),
-            instance: None,
-        };
         Self {
             gangs: Mutex::new(HashMap::new()),
             refusals: Mutex::new(HashMap::new()),
-            recorder: Recorder::new(client, reporter),
+            client,
         }
     }
 
@@ -151,7 +147,14 @@ impl Memory {
             action: "Gang".to_owned(),
             secondary: None,
         };
-        if let Err(error) = self.recorder.publish(&event, &reference).await {
+        let reporter = Reporter {
+            controller: "muster".to_owned(),
+            instance: None,
+        };
+        // A new one for each: kube's recorder (5.0) counts an event of the same reason within six
+        // minutes as the first one again, and its words are lost. What is told twice is decided here.
+        let recorder = Recorder::new(self.client.clone(), reporter);
+        if let Err(error) = recorder.publish(&event, &reference).await {
             tracing::warn!(%error, reason = told.reason, "an event could not be written");
         }
     }

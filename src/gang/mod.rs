@@ -12,6 +12,7 @@ pub mod part;
 pub mod plan;
 pub mod policy;
 pub mod quantity;
+pub mod reference;
 pub mod resources;
 
 pub use field::{FieldError, FieldPath};
@@ -21,3 +22,4 @@ pub use part::{Level, Part, PartDraft, Role, Shape};
 pub use plan::{Barrier, Gang, Owner, Plan};
 pub use policy::Unasked;
 pub use policy::{KoordinatorWay, Located, Policy, SchedulerKind, Strictness, TimeoutAction};
+pub use reference::WorkloadRef;

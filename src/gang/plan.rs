@@ -3,6 +3,7 @@
 //! A plan is made from the spec alone. A part with an identity (uid, index, attempt, round) is a
 //! gang.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::name::{Attempt, GangName, Identity, Round};
@@ -94,6 +95,8 @@ pub struct Gang<'p> {
     pub part: &'p Part,
     pub identity: Identity,
     quorum: u32,
+    /// Gangs of other workloads that start together with it.
+    pub partners: Arc<[Identity]>,
 }
 
 impl<'p> Gang<'p> {
@@ -102,6 +105,7 @@ impl<'p> Gang<'p> {
             part,
             identity,
             quorum: part.quorum(),
+            partners: Arc::default(),
         }
     }
 

@@ -7,6 +7,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use super::field::FieldPath;
+use super::reference::WorkloadRef;
 
 /// A value together with the place where the user wrote it, so that a later refusal can name it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -198,4 +199,6 @@ pub struct Policy {
     pub timeout: Option<Located<Duration>>,
     pub timeout_action: Option<Located<TimeoutAction>>,
     pub strictness: Option<Located<Strictness>>,
+    /// The other workloads whose gangs of the same bundle start together with this one's.
+    pub bundle_with: Option<Located<Vec<WorkloadRef>>>,
 }

@@ -17,8 +17,12 @@ pub enum Support {
 /// How far a bundle can reach.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Bundles {
-    /// The gangs of one workload object.
-    WithinWorkload,
+    /// The gangs of several workload objects, also of several namespaces: so many at most.
+    AcrossWorkloads {
+        most: usize,
+    },
+    /// The gangs of one workload object; why not of several, and what to do instead.
+    WithinWorkload(&'static str),
     /// The same, if something holds that Muster cannot see.
     WithinWorkloadIf(&'static str),
     No(&'static str),
@@ -144,12 +148,48 @@ pub fn refusals(
         }
     }
     warnings.extend(later(kind, abilities, plan));
+    let with = plan.policy.bundle_with.as_ref();
+    let why_not = match abilities.bundle {
+        Bundles::AcrossWorkloads { .. } => None,
+        Bundles::WithinWorkload(why) => Some(why),
+        Bundles::WithinWorkloadIf(_) => {
+            Some("a bundle is one object, of one workload; remove it, or use koordinator")
+        }
+        Bundles::No(_) => Some("it has no bundles; remove it, or use koordinator"),
+    };
+    if let (Some(with), Some(why)) = (with, why_not) {
+        let detail = format!("{kind} cannot bundle the gangs of several workloads: {why}");
+        errors.push(FieldError::forbidden(with.at.clone(), detail));
+    }
     for (name, parts) in bundles {
         let Some(at) = parts[0].bundle().map(|b| b.at.clone()) else {
             continue;
         };
-        match abilities.bundle {
-            Bundles::No(why) => errors.push(refuse(at, "bundles", why)),
+        match (abilities.bundle, with) {
+            (Bundles::No(why), _) => errors.push(refuse(at, "bundles", why)),
+            (Bundles::AcrossWorkloads { .. }, Some(with)) => {
+                let others: Vec<String> = with.value.iter().map(ToString::to_string).collect();
+                warnings.push(format!(
+                    "the bundle {name:?} starts only together with {}, once each of them names \
+                     all others in muster.dev/bundle-with",
+                    others.join(", ")
+                ));
+            }
+            (Bundles::AcrossWorkloads { .. }, None) if gangs(&parts) < 2 => {
+                errors.push(FieldError::forbidden(
+                    at,
+                    format!(
+                        "the bundle {name:?} has only this one gang; remove it, give it another \
+                         gang of this object, or name other JobSets in muster.dev/bundle-with"
+                    ),
+                ));
+            }
+            (Bundles::AcrossWorkloads { .. }, None) => warnings.push(format!(
+                "the bundle {name:?} joins the gangs of this object only: those of other JobSets \
+                 are named in muster.dev/bundle-with"
+            )),
+            // Refused above.
+            (_, Some(_)) => {}
             _ if gangs(&parts) < 2 => errors.push(FieldError::forbidden(
                 at,
                 format!(
@@ -157,7 +197,7 @@ pub fn refusals(
                      gangs of several workloads; remove it, or give it another gang of this object"
                 ),
             )),
-            Bundles::WithinWorkload | Bundles::WithinWorkloadIf(_) => warnings.push(format!(
+            _ => warnings.push(format!(
                 "the bundle {name:?} joins the gangs of this object only: {kind} cannot bundle \
                  the gangs of several workloads"
             )),

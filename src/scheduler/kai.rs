@@ -19,7 +19,9 @@ use super::{Marks, Queue, Scheduler, scheduler_name};
 pub struct Kai;
 
 static ABILITIES: Abilities = Abilities {
-    bundle: Bundles::WithinWorkload,
+    bundle: Bundles::WithinWorkload(
+        "a bundle is one PodGroup, of one workload; remove it, or use koordinator",
+    ),
     queue: Support::Yes,
     non_strict: Support::No("a gang that does not fit holds nothing; use Strict"),
     priorities: Priorities::Carried,

@@ -16,7 +16,9 @@ use super::{Marks, Queue, Scheduler, SubGroups};
 struct Volcano(SubGroups);
 
 const ABILITIES: Abilities = Abilities {
-    bundle: Bundles::WithinWorkload,
+    bundle: Bundles::WithinWorkload(
+        "a bundle is one PodGroup, of one workload; remove it, or use koordinator",
+    ),
     queue: Support::Yes,
     non_strict: Support::No("a gang that does not fit always gives its room back; use Strict"),
     priorities: Priorities::Carried,

@@ -21,7 +21,9 @@ use super::{Marks, Scheduler, pod_group, scheduler_name};
 pub struct Yunikorn;
 
 static ABILITIES: Abilities = Abilities {
-    bundle: Bundles::WithinWorkload,
+    bundle: Bundles::WithinWorkload(
+        "a bundle is one application, which its first pod describes; remove it, or use koordinator",
+    ),
     queue: Support::Yes,
     non_strict: Support::No("a gang that does not fit keeps its placeholders; use Strict"),
     priorities: Priorities::OnPodsOnly,

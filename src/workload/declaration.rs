@@ -7,7 +7,7 @@ use std::str::FromStr;
 
 use crate::gang::duration;
 use crate::gang::{BundleName, FieldError, FieldPath, Located, Policy, SchedulerKind};
-use crate::gang::{Strictness, TimeoutAction};
+use crate::gang::{Strictness, TimeoutAction, WorkloadRef};
 
 use super::keys;
 use super::view::{Meta, Scalar};
@@ -150,6 +150,48 @@ pub fn bundle(
     }
 }
 
+/// Reads `muster.dev/bundle-with`. Whether the others name this workload back is seen only once
+/// they exist.
+pub fn bundle_with(
+    meta: &Meta<'_>,
+    at: &FieldPath,
+    errors: &mut Vec<FieldError>,
+) -> Option<Located<Vec<WorkloadRef>>> {
+    /// Each of them looks at all others whenever one changes.
+    const MAX: usize = 16;
+    let (text, at) = text(meta, at, keys::BUNDLE_WITH, errors)?;
+    let home = meta.namespace.as_deref().unwrap_or("default");
+    let itself = WorkloadRef::new(home, meta.name.as_deref().unwrap_or_default());
+    let mut named = Vec::new();
+    for word in text.split(',').map(str::trim) {
+        let error = match WorkloadRef::parse(word, home) {
+            None => FieldError::invalid(
+                at.clone(),
+                word,
+                "must be the name of another workload of this kind, or namespace/name, several \
+                 separated by commas",
+            ),
+            Some(other) if other == itself => {
+                FieldError::invalid(at.clone(), word, "is this workload itself: name the others")
+            }
+            Some(other) if named.contains(&other) => FieldError::duplicate(at.clone(), word),
+            Some(other) => {
+                named.push(other);
+                continue;
+            }
+        };
+        errors.push(error);
+    }
+    if named.len() > MAX {
+        let detail = format!(
+            "names {} workloads; at most {MAX} can be named",
+            named.len()
+        );
+        errors.push(FieldError::invalid(at.clone(), text, detail));
+    }
+    Some(Located::new(named, at))
+}
+
 /// Reads the knobs that hold for a whole workload.
 pub fn policy(meta: &Meta<'_>, at: &FieldPath, errors: &mut Vec<FieldError>) -> Policy {
     Policy {
@@ -164,6 +206,7 @@ pub fn policy(meta: &Meta<'_>, at: &FieldPath, errors: &mut Vec<FieldError>) -> 
             errors,
         ),
         strictness: word(meta, at, keys::STRICTNESS, &Strictness::NAMES, errors),
+        bundle_with: bundle_with(meta, at, errors),
     }
 }
 

@@ -9,6 +9,7 @@ pub const PREFIX: &str = "muster.dev/";
 pub const GANG_MODE: &str = "muster.dev/gang-mode";
 pub const MIN_COUNT: &str = "muster.dev/min-count";
 pub const BUNDLE: &str = "muster.dev/bundle";
+pub const BUNDLE_WITH: &str = "muster.dev/bundle-with";
 pub const SCHEDULER: &str = "muster.dev/scheduler";
 pub const QUEUE: &str = "muster.dev/queue";
 pub const TIMEOUT: &str = "muster.dev/timeout";
@@ -57,6 +58,7 @@ impl Place {
                 GANG_MODE,
                 MIN_COUNT,
                 BUNDLE,
+                BUNDLE_WITH,
                 SCHEDULER,
                 QUEUE,
                 TIMEOUT,
@@ -104,7 +106,7 @@ impl Place {
                 Some("put it on the workload or in the ReplicatedJob's template.metadata")
             }
             Self::PodTemplate if workload => Some("put it on the workload's own metadata"),
-            Self::ReplicaSet if key == BUNDLE => Some(
+            Self::ReplicaSet if matches!(key, BUNDLE | BUNDLE_WITH) => Some(
                 "the replicas of a LeaderWorkerSet start, roll and restart one by one, and make no \
                  bundle",
             ),

@@ -9,12 +9,14 @@ use crate::gang::{FieldError, Gang, GangName, KoordinatorWay, Level, Member, Own
 use crate::gang::{Plan, Role, SchedulerKind, Sibling, Stamp, link};
 use crate::scheduler::{Abilities, Marks, Scheduler};
 
-use super::{ABILITIES, GROUPS, TOTAL_NUMBER, groups, manner, name, patience};
+use super::{ABILITIES, GROUPS, TOTAL_NUMBER, groups, id, manner, name, patience};
 
 const MIN_AVAILABLE: &str = "gang.scheduling.koordinator.sh/min-available";
 const WAITING_TIME: &str = "gang.scheduling.koordinator.sh/waiting-time";
 
 pub struct ByAnnotations;
+
+static BY_ANNOTATIONS: Abilities = ABILITIES;
 
 impl Scheduler for ByAnnotations {
     fn kind(&self) -> SchedulerKind {
@@ -22,7 +24,7 @@ impl Scheduler for ByAnnotations {
     }
 
     fn abilities(&self) -> &'static Abilities {
-        &ABILITIES
+        &BY_ANNOTATIONS
     }
 
     fn stamp(&self, plan: &Plan, role: &Role) -> Marks {
@@ -62,9 +64,10 @@ impl Scheduler for ByAnnotations {
             (TOTAL_NUMBER, stamp.size.to_string()),
         ]);
         if !stamp.siblings.is_empty() {
+            let namespace = &member.identity().namespace;
             let names = sibling_names(member);
-            let value = groups(&member.identity().namespace, names.iter());
-            annotations.insert(GROUPS, value);
+            let ids = names.iter().map(|name| id(namespace, name)).collect();
+            annotations.insert(GROUPS, groups(ids));
         }
         Marks {
             annotations,

@@ -35,10 +35,14 @@ const COUNTED: &str = "waiting-and-running";
 
 /// Each gang names all gangs of its bundle: a thousand names of 63 letters in a namespace of 63
 /// are half of what an object's annotations may hold.
-const MAX_BUNDLE: u64 = 1000;
+const MAX_BUNDLE: usize = 1000;
 
-static ABILITIES: Abilities = Abilities {
-    bundle: Bundles::WithinWorkload,
+/// By annotations; PodGroups reach further.
+const ABILITIES: Abilities = Abilities {
+    bundle: Bundles::WithinWorkload(
+        "its gangs are written on the pods when they are made, and the others' names are not \
+         known then; remove it, or start Muster with --koordinator podgroup",
+    ),
     queue: Support::Yes,
     non_strict: Support::Yes,
     priorities: Priorities::OnPodsOnly,
@@ -72,10 +76,14 @@ fn name(identity: &Identity, bundled: bool) -> GangName {
     identity.name()
 }
 
+/// A gang as `groups` names it.
+fn id(namespace: &str, name: &GangName) -> String {
+    format!("{namespace}/{name}")
+}
+
 /// The value of `groups`: the same on each gang of a bundle.
-fn groups<'n>(namespace: &str, names: impl Iterator<Item = &'n GangName>) -> String {
-    let names: Vec<String> = names.map(|name| format!("{namespace}/{name}")).collect();
-    serde_json::Value::from(names).to_string()
+fn groups(ids: Vec<String>) -> String {
+    serde_json::Value::from(ids).to_string()
 }
 
 /// What holds for all gangs of a plan, on the pod or on the PodGroup.
@@ -118,7 +126,7 @@ fn check(plan: &Plan) -> Vec<FieldError> {
             detail,
         ));
     }
-    let mut bundles: BTreeMap<&str, u64> = BTreeMap::new();
+    let mut bundles: BTreeMap<&str, usize> = BTreeMap::new();
     for part in &plan.parts {
         for role in part.roles().iter().filter(|role| role.shape.gated) {
             let detail = "koordinator counts a gated pod as placed and would start the others \
@@ -131,7 +139,7 @@ fn check(plan: &Plan) -> Vec<FieldError> {
             continue;
         };
         let gangs = bundles.entry(bundle.value.as_str()).or_default();
-        *gangs = gangs.saturating_add(part.replicas().into());
+        *gangs = gangs.saturating_add(part.replicas() as usize);
         if *gangs > MAX_BUNDLE {
             errors.push(FieldError::forbidden(
                 bundle.at.clone(),

@@ -9,12 +9,20 @@ use serde_json::json;
 use crate::gang::{
     FieldError, Gang, GangName, Member, Owner, Plan, Role, SchedulerKind, Shape, link,
 };
+use crate::scheduler::abilities::Bundles;
 use crate::scheduler::object::{Scope, object};
 use crate::scheduler::{Abilities, Marks, Scheduler};
 
-use super::{ABILITIES, GROUPS, TOTAL_NUMBER, groups, is_bundled, manner, name, patience};
+use super::{ABILITIES, GROUPS, MAX_BUNDLE, TOTAL_NUMBER};
+use super::{groups, id, is_bundled, manner, name, patience};
 
 pub struct ByPodGroup;
+
+/// Koordinator (1.8) reads a PodGroup's `groups` anew when it changes.
+static BY_POD_GROUP: Abilities = Abilities {
+    bundle: Bundles::AcrossWorkloads { most: MAX_BUNDLE },
+    ..ABILITIES
+};
 
 impl Scheduler for ByPodGroup {
     fn kind(&self) -> SchedulerKind {
@@ -22,7 +30,7 @@ impl Scheduler for ByPodGroup {
     }
 
     fn abilities(&self) -> &'static Abilities {
-        &ABILITIES
+        &BY_POD_GROUP
     }
 
     fn stamp(&self, plan: &Plan, role: &Role) -> Marks {
@@ -62,8 +70,13 @@ impl Scheduler for ByPodGroup {
                 annotations.insert(TOTAL_NUMBER, gang.part.size().to_string());
                 if is_bundled(gang) {
                     let same = named().filter(|(other, _)| bundle(other) == bundle(gang));
-                    let names = same.map(|(_, name)| name);
-                    annotations.insert(GROUPS, groups(&owner.namespace, names));
+                    let own = same.map(|(_, name)| id(&owner.namespace, name));
+                    let others = gang.partners.iter();
+                    let others = others.map(|other| id(&other.namespace, &self::name(other, true)));
+                    let mut ids: Vec<String> = own.chain(others).collect();
+                    // The same text on every side.
+                    ids.sort();
+                    annotations.insert(GROUPS, groups(ids));
                 }
                 let annotations = annotations.into_iter();
                 let annotations = annotations.map(|(key, value)| (key.to_owned(), value));

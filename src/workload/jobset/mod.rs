@@ -65,6 +65,9 @@ pub fn read(jobset: &JobSet<'_>) -> Reading {
         warn_about_part(jobset, part, &mut reading.warnings);
     }
     order::check_bundles(jobset, &reading.plan.parts, &mut reading.errors);
+    if !reading.plan.parts.is_empty() {
+        order::check_partners(&reading.plan, &mut reading.errors);
+    }
     let linked = groups.iter().any(|group| group.link.is_some());
     if reading.plan.parts.is_empty() && reading.errors.is_empty() && !linked {
         let asked = modes.first_gang().map(FieldPath::as_str).unwrap_or("");

@@ -113,6 +113,26 @@ pub async fn a_gang_that_waits_says_why(sandbox: Sandbox) -> Result<()> {
     Ok(())
 }
 
+/// Two events of one reason, each in its own words.
+pub async fn each_of_two_gangs_that_wait_is_told(sandbox: Sandbox) -> Result<()> {
+    let groups = [with_mode("ReplicatedGang", &group("workers", 2, 2, ""))];
+    sandbox.apply(&jobset("", "", &groups)).await?;
+    sandbox
+        .wait_for("an event for each gang", async || {
+            let mut events = super::samples::events(&sandbox).await?;
+            events.retain(|event| event.data["reason"] == "GangWaiting");
+            let notes: Vec<&str> = events
+                .iter()
+                .filter_map(|e| e.data["note"].as_str())
+                .collect();
+            for gang in ["train-workers-0-0-", "train-workers-1-0-"] {
+                ensure!(notes.iter().any(|note| note.starts_with(gang)), "{notes:?}");
+            }
+            Ok(())
+        })
+        .await
+}
+
 pub async fn a_gang_that_waits_too_long_is_suspended(sandbox: Sandbox) -> Result<()> {
     sandbox.nodes(1, 2).await?;
     let annotations = "muster.dev/gang-mode: Gang, muster.dev/timeout: 3s, \

@@ -57,6 +57,7 @@ pub fn all() -> Vec<Test> {
         test(lifecycle::a_replacement_is_placed_after_members_have_finished),
         test(gangs::every_violation_is_printed_by_kubectl_apply),
         test(gangs::a_gang_that_waits_says_why),
+        test(gangs::each_of_two_gangs_that_wait_is_told),
         test(gangs::a_gang_that_waits_too_long_is_suspended),
         test(gangs::a_users_own_gang_is_respected),
         test(gangs::suspending_a_gang_that_kueue_governs_is_refused),
@@ -152,6 +153,34 @@ pub fn all() -> Vec<Test> {
         test_in(
             Home::Schedulers,
             better::koordinator::a_resumed_gang_is_all_or_nothing_again,
+        ),
+        test_in(
+            Home::Schedulers,
+            better::partners::gangs_of_two_namespaces_start_together,
+        ),
+        test_in(
+            Home::Schedulers,
+            better::partners::gangs_of_two_namespaces_that_do_not_both_fit_wait,
+        ),
+        test_in(
+            Home::Schedulers,
+            better::partners::a_partner_that_does_not_name_back_is_told,
+        ),
+        test_in(
+            Home::Schedulers,
+            better::partners::a_side_that_waits_follows_its_partner_made_anew,
+        ),
+        test_in(
+            Home::Schedulers,
+            better::partners::a_side_that_restarts_does_not_harm_the_other,
+        ),
+        test_in(
+            Home::Schedulers,
+            better::partners::sides_that_both_restart_start_together_again,
+        ),
+        test_in(
+            Home::Schedulers,
+            better::partners::a_side_goes_on_when_its_partner_is_gone,
         ),
         test_in(
             Home::Schedulers,

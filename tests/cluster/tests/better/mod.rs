@@ -4,5 +4,6 @@ pub mod coscheduling;
 pub mod kai;
 pub mod koordinator;
 pub mod native;
+pub mod partners;
 pub mod volcano;
 pub mod yunikorn;

@@ -1,0 +1,285 @@
+//! Bundles over several JobSets: who the others are, and what of a bundle may exist yet.
+//!
+//! Gangs of several JobSets start together when each of these names all others. Then each
+//! PodGroup of the bundle lists the gangs of all sides. As long as one side is missing, nothing
+//! of the bundle is made, and pods without their PodGroup wait (Koordinator 1.8). Once a side has
+//! started, its gangs list one another only: Koordinator holds back a replacement while any
+//! listed gang does not exist, and the other side may restart, end or go.
+//!
+//! Pure: who the others are is looked up by the loop.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use kube::core::DynamicObject;
+
+use super::decide::{self, Seen, Standing, State, Workload};
+use super::lacking;
+use super::observe::{self, Phase, Pod};
+use crate::admission::jobsets;
+use crate::gang::{FieldPath, Gang, Identity, Owner, Plan, WorkloadRef};
+use crate::scheduler::abilities::Bundles;
+use crate::scheduler::{Scheduler, Snapshot};
+use crate::workload::view::Meta;
+use crate::workload::{declaration, keys};
+
+/// The JobSets that start together: one, and those that it names. The same for each of them.
+pub type Circle = BTreeSet<WorkloadRef>;
+
+/// Another JobSet of the circle.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Partner {
+    pub jobset: WorkloadRef,
+    pub sight: Sight,
+}
+
+/// What is seen of a partner.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Sight {
+    /// Nothing can start together with it, and why.
+    Absent(String),
+    /// Its side of each bundle.
+    There(BTreeMap<String, Side>),
+}
+
+/// The gangs of one JobSet in a bundle.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Side {
+    gangs: Vec<Identity>,
+    /// Those of its gangs that have too few pods yet, and how many.
+    pub lacking: Vec<String>,
+    progress: Progress,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum Progress {
+    #[default]
+    Waits,
+    Started,
+}
+
+/// The JobSets that one names, and itself; none when it names none.
+pub fn circle(meta: &Meta<'_>, namespace: &str) -> Circle {
+    let at = FieldPath::new("metadata").child("annotations");
+    let with = declaration::bundle_with(meta, &at, &mut Vec::new());
+    let mut circle: Circle = with.into_iter().flat_map(|with| with.value).collect();
+    if !circle.is_empty() {
+        circle.insert(itself(meta, namespace));
+    }
+    circle
+}
+
+/// How others name a JobSet.
+pub fn itself(meta: &Meta<'_>, namespace: &str) -> WorkloadRef {
+    WorkloadRef::new(namespace, meta.name.as_deref().unwrap_or_default())
+}
+
+/// Looks at a JobSet of the circle from one that names it. Of a JobSet that does not name it back
+/// no more is said than that.
+pub fn look(
+    jobset: WorkloadRef,
+    from: &WorkloadRef,
+    circle: &Circle,
+    found: Option<&Seen<'_>>,
+    cluster: &Snapshot,
+) -> Partner {
+    let sight = match found {
+        None => Sight::Absent("it does not exist".to_owned()),
+        Some(found) => match sides(found, from, circle, cluster) {
+            Ok(sides) => Sight::There(sides),
+            Err(why) => Sight::Absent(why),
+        },
+    };
+    Partner { jobset, sight }
+}
+
+fn sides(
+    found: &Seen<'_>,
+    from: &WorkloadRef,
+    ours: &Circle,
+    cluster: &Snapshot,
+) -> Result<BTreeMap<String, Side>, String> {
+    let Workload::JobSet(jobset) = found.workload else {
+        return Err("it is no JobSet".to_owned());
+    };
+    let theirs = circle(&jobset.metadata, found.namespace);
+    if !theirs.contains(from) {
+        return Err(format!("it does not name {from} in {}", keys::BUNDLE_WITH));
+    }
+    // Else the two sides would not list the same gangs.
+    if let Some(other) = theirs.symmetric_difference(ours).next() {
+        let who = if ours.contains(other) {
+            "it"
+        } else {
+            "this JobSet"
+        };
+        return Err(format!(
+            "{who} does not name {other} in {}",
+            keys::BUNDLE_WITH
+        ));
+    }
+    let state = if jobset.metadata.deleting() {
+        "it is being deleted"
+    } else if jobset.finished() {
+        "it has ended"
+    } else if jobset.suspended() {
+        "it is suspended"
+    } else if jobset.managed_by_other() {
+        "another controller than JobSet's own runs it"
+    } else {
+        ""
+    };
+    if !state.is_empty() {
+        return Err(state.to_owned());
+    }
+    let judged = jobsets::judge_stored(jobset, found.namespace, cluster);
+    let Some(backend) = judged.backend else {
+        return Err("it has no scheduler".to_owned());
+    };
+    if !reaches_others(backend) {
+        let kind = backend.kind();
+        return Err(format!("it goes to {kind}, which cannot reach this JobSet"));
+    }
+    if !decide::is_stamped(jobset) {
+        return Err("it was created without Muster".to_owned());
+    }
+    let gangs = decide::gangs(jobset, &judged, backend, &decide::owner(found, jobset));
+    let mut sides: BTreeMap<String, Side> = BTreeMap::new();
+    for gang in gangs {
+        let Some(bundle) = gang.part.bundle() else {
+            continue;
+        };
+        let side = sides.entry(bundle.value.as_str().to_owned()).or_default();
+        let mine = found.pods.iter().filter(|p| p.belongs_to(&gang.identity));
+        let live = mine.filter(|pod| pod.phase.is_live()).count();
+        if has_started(&gang, found.pods) {
+            side.progress = Progress::Started;
+        } else {
+            let name = format!("{}/{}", found.namespace, gang.name());
+            side.lacking
+                .extend(lacking::what(&name, live, gang.quorum()));
+        }
+        side.gangs.push(gang.identity);
+    }
+    Ok(sides)
+}
+
+fn reaches_others(backend: &dyn Scheduler) -> bool {
+    matches!(backend.abilities().bundle, Bundles::AcrossWorkloads { .. })
+}
+
+/// Whether a member has been placed: then the whole bundle had its room. A pod that is going may
+/// be of the round before.
+fn has_started(gang: &Gang<'_>, pods: &[Pod]) -> bool {
+    pods.iter().any(|pod| {
+        let placed = matches!(pod.phase, Phase::Bound | Phase::Succeeded);
+        placed && !pod.going && pod.belongs_to(&gang.identity)
+    })
+}
+
+/// What a bundle of one side does next.
+enum Next {
+    /// Starts by itself, or goes on.
+    Alone,
+    /// Starts together with these gangs of others.
+    Together(Arc<[Identity]>),
+    Waits(String),
+}
+
+/// The objects that may exist now; a gang that waits for a partner says so.
+pub fn objects(
+    seen: &Seen<'_>,
+    plan: &Plan,
+    backend: &dyn Scheduler,
+    owner: &Owner,
+    gangs: Vec<Gang<'_>>,
+    standings: &mut [Standing],
+) -> Vec<DynamicObject> {
+    let Bundles::AcrossWorkloads { most } = backend.abilities().bundle else {
+        return backend.objects(owner, plan, &gangs);
+    };
+    if seen.partners.is_empty() {
+        return backend.objects(owner, plan, &gangs);
+    }
+    let mut bundles: BTreeMap<Option<String>, Vec<Gang<'_>>> = BTreeMap::new();
+    for gang in gangs {
+        let bundle = gang.part.bundle().map(|b| b.value.as_str().to_owned());
+        bundles.entry(bundle).or_default().push(gang);
+    }
+    let mut objects = Vec::new();
+    for (bundle, mut gangs) in bundles {
+        let alone = backend.objects(owner, plan, &gangs);
+        let next = match &bundle {
+            None => Next::Alone,
+            Some(bundle) => next(bundle, &gangs, &alone, seen, most),
+        };
+        match next {
+            Next::Alone => objects.extend(alone),
+            Next::Together(others) => {
+                for gang in &mut gangs {
+                    gang.partners = Arc::clone(&others);
+                }
+                objects.extend(backend.objects(owner, plan, &gangs));
+            }
+            Next::Waits(why) => blame(&why, &gangs, standings),
+        }
+    }
+    objects
+}
+
+fn next(
+    bundle: &str,
+    gangs: &[Gang<'_>],
+    alone: &[DynamicObject],
+    seen: &Seen<'_>,
+    most: usize,
+) -> Next {
+    if gangs.iter().any(|gang| has_started(gang, seen.pods)) {
+        return Next::Alone;
+    }
+    let (mut others, mut missing) = (Vec::new(), Vec::new());
+    for Partner { jobset, sight } in seen.partners {
+        let why = match sight {
+            Sight::Absent(why) => why.clone(),
+            Sight::There(sides) => match sides.get(bundle) {
+                Some(side) if side.progress == Progress::Started => continue,
+                Some(side) => {
+                    others.extend(side.gangs.iter().cloned());
+                    continue;
+                }
+                None => format!("none of its gangs is in the bundle {bundle:?}"),
+            },
+        };
+        missing.push(format!("JobSet {jobset}: {why}"));
+    }
+    let listed = gangs.len() + others.len();
+    if !missing.is_empty() {
+        // It was let go alone before: its partner has ended or gone since.
+        let made = |object: &DynamicObject| {
+            observe::is_settled(&observe::with_hash(object.clone()), seen.made)
+        };
+        if alone.iter().all(made) {
+            return Next::Alone;
+        }
+        let missing = missing.join("; ");
+        return Next::Waits(format!("the bundle {bundle:?} waits for {missing}"));
+    }
+    if listed > most {
+        return Next::Waits(format!(
+            "the bundle {bundle:?} has {listed} gangs in all its JobSets, and the scheduler can \
+             bundle {most}"
+        ));
+    }
+    Next::Together(others.into())
+}
+
+fn blame(why: &str, gangs: &[Gang<'_>], standings: &mut [Standing]) {
+    let names: Vec<String> = gangs.iter().map(|g| g.name().into_string()).collect();
+    for standing in standings {
+        if let State::Waiting(reason) = &mut standing.state
+            && names.contains(&standing.name)
+        {
+            *reason = Some(why.to_owned());
+        }
+    }
+}

@@ -1,0 +1,376 @@
+//! Bundles over several JobSets, without a cluster: what each side makes, and whom it waits for.
+
+mod common;
+
+use kube::core::DynamicObject;
+use muster::admission::object::{self, Kind, Object};
+use muster::cli::admit;
+use muster::controller::decide::{self, Actions, Seen, State, Workload};
+use muster::controller::observe::{Phase, Pod};
+use muster::controller::partners;
+use muster::gang::{Attempt, KoordinatorWay, SchedulerKind, WorkloadRef};
+use muster::scheduler::{Dialect, Snapshot};
+use muster::workload::jobset::view::JobSet;
+use serde_json::{Value, json};
+
+const GROUPS: &str = "gang.scheduling.koordinator.sh/groups";
+const WITH: &str = "muster.dev/bundle-with";
+
+fn koordinator() -> Snapshot {
+    Snapshot::assumed(SchedulerKind::Koordinator, Dialect::V1_37)
+}
+
+/// A JobSet with its members and what was made for it.
+#[derive(Clone)]
+struct Side {
+    jobset: Value,
+    pods: Vec<Pod>,
+    made: Vec<DynamicObject>,
+}
+
+/// A stored JobSet that is one gang, in the bundle "ring".
+fn side(namespace: &str, name: &str, with: &str) -> Side {
+    let text = std::fs::read_to_string(common::fixtures("rules/bundle-with-others.yaml"));
+    let mut jobset = common::documents(&text.unwrap())[0].clone();
+    jobset["metadata"]["namespace"] = json!(namespace);
+    jobset["metadata"]["name"] = json!(name);
+    jobset["metadata"]["annotations"][WITH] = json!(with);
+    let admitted = admit::create(Kind::JobSet, &jobset, &koordinator()).unwrap();
+    assert!(admitted.errors.is_empty(), "{:?}", admitted.errors);
+    let mut jobset = admitted.object;
+    jobset["metadata"]["uid"] = json!(format!("uid-{namespace}-{name}"));
+    Side {
+        jobset,
+        pods: Vec::new(),
+        made: Vec::new(),
+    }
+}
+
+/// `ml/a` and `web/b`, which name each other.
+fn two() -> [Side; 2] {
+    [side("ml", "a", "web/b"), side("web", "b", "ml/a")]
+}
+
+impl Side {
+    fn text(&self, key: &str) -> &str {
+        self.jobset["metadata"][key].as_str().unwrap()
+    }
+
+    fn reference(&self) -> WorkloadRef {
+        WorkloadRef::new(self.text("namespace"), self.text("name"))
+    }
+
+    fn members(&mut self, phase: Phase, count: usize) {
+        let restarts = self.jobset["status"]["restarts"].as_u64().unwrap_or(0);
+        let restarts = u32::try_from(restarts).unwrap();
+        self.pods = (0..count).map(|i| pod(i, restarts, phase)).collect();
+    }
+
+    fn restart(&mut self) {
+        self.jobset["status"] = json!({"restarts": 1});
+        self.members(Phase::Pending, 4);
+    }
+}
+
+fn pod(index: usize, attempt: u32, phase: Phase) -> Pod {
+    Pod {
+        uid: format!("{index}-{attempt}"),
+        part: "all".into(),
+        index: 0,
+        attempt: Attempt {
+            whole: attempt,
+            own: 0,
+        },
+        life: None,
+        phase,
+        created: None,
+        going: false,
+        unscheduled: None,
+    }
+}
+
+fn read(json: &str) -> JobSet<'_> {
+    match object::read(Kind::JobSet, json) {
+        Ok(Object::JobSet(view)) => *view,
+        _ => panic!("not a JobSet"),
+    }
+}
+
+/// What is decided for one of several, as the reconciler looks the others up.
+fn decide(at: usize, all: &[Side]) -> Actions {
+    let cluster = koordinator();
+    let me = &all[at];
+    let json = me.jobset.to_string();
+    let view = read(&json);
+    let circle = partners::circle(&view.metadata, me.text("namespace"));
+    let others = circle.iter().filter(|other| **other != me.reference());
+    let partners: Vec<_> = others
+        .map(|other| {
+            let found = all.iter().find(|side| side.reference() == *other);
+            let json = found.map(|side| side.jobset.to_string());
+            let view = json.as_deref().map(read);
+            let seen = found.zip(view.as_ref()).map(|(side, view)| Seen {
+                workload: Workload::JobSet(view),
+                namespace: side.text("namespace"),
+                pods: &side.pods,
+                made: &[],
+                partners: &[],
+            });
+            let from = me.reference();
+            partners::look(other.clone(), &from, &circle, seen.as_ref(), &cluster)
+        })
+        .collect();
+    let seen = Seen {
+        workload: Workload::JobSet(&view),
+        namespace: me.text("namespace"),
+        pods: &me.pods,
+        made: &me.made,
+        partners: &partners,
+    };
+    decide::decide(&seen, &cluster)
+}
+
+/// Decides for all of them in turn and carries it out.
+fn settle(all: &mut [Side]) {
+    for at in 0..all.len() {
+        let actions = decide(at, all);
+        let gone: Vec<_> = actions.delete.iter().map(|o| &o.metadata.name).collect();
+        let new: Vec<_> = actions.apply.iter().map(|o| &o.metadata.name).collect();
+        let mut made = all[at].made.clone();
+        made.retain(|o| !gone.contains(&&o.metadata.name) && !new.contains(&&o.metadata.name));
+        made.extend(actions.apply.clone());
+        all[at].made = made;
+    }
+}
+
+/// The gangs that each of a side's PodGroups lists, by the part of their names that people chose.
+fn listed(side: &Side) -> Vec<String> {
+    let groups = side.made.iter().map(|object| {
+        let annotations = object.metadata.annotations.as_ref().unwrap();
+        let ids: Vec<String> = serde_json::from_str(&annotations[GROUPS]).unwrap();
+        let short = |id: &String| id.rsplit_once('-').unwrap().0.to_owned();
+        ids.iter().map(short).collect::<Vec<_>>().join(" ")
+    });
+    groups.collect()
+}
+
+fn waits_for(actions: &Actions) -> &str {
+    let State::Waiting(Some(why)) = &actions.gangs[0].state else {
+        panic!("{:?}", actions.gangs[0].state);
+    };
+    why
+}
+
+#[test]
+fn a_side_whose_partner_is_missing_makes_nothing_and_says_whom_it_waits_for() {
+    let [mut a, _] = two();
+    a.members(Phase::Pending, 4);
+    let actions = decide(0, &[a]);
+    assert!(actions.apply.is_empty() && actions.delete.is_empty());
+    let why = "the bundle \"ring\" waits for JobSet web/b: it does not exist";
+    assert_eq!(waits_for(&actions), why);
+}
+
+#[test]
+fn when_all_are_there_each_side_lists_the_same_gangs() {
+    let mut all = two();
+    settle(&mut all);
+    assert_eq!(listed(&all[0]), ["ml/a-all-0 web/b-all-0"]);
+    let text = |side: &Side| side.made[0].metadata.annotations.as_ref().unwrap()[GROUPS].clone();
+    assert_eq!(text(&all[0]), text(&all[1]));
+    assert!(
+        decide(0, &all).apply.is_empty(),
+        "a settled side writes nothing"
+    );
+}
+
+#[test]
+fn a_partner_that_cannot_start_is_named_with_the_reason() {
+    type Change = fn(&mut Value);
+    let changes: [(&str, Change); 8] = [
+        ("does not name ml/a in", |b| {
+            b["metadata"]["annotations"][WITH] = json!("ml/other");
+        }),
+        ("does not name ml/a in", |b| {
+            b["metadata"]["annotations"][WITH] = Value::Null;
+        }),
+        ("this JobSet does not name ml/c in", |b| {
+            b["metadata"]["annotations"][WITH] = json!("ml/a, ml/c");
+        }),
+        ("it is suspended", |b| b["spec"]["suspend"] = json!(true)),
+        ("it has ended", |b| {
+            b["status"]["terminalState"] = json!("Completed");
+        }),
+        ("it is being deleted", |b| {
+            b["metadata"]["deletionTimestamp"] = json!("2026-11-16T00:00:00Z");
+        }),
+        ("it goes to volcano", |b| {
+            b["metadata"]["annotations"]["muster.dev/scheduler"] = json!("volcano");
+        }),
+        ("none of its gangs is in the bundle \"ring\"", |b| {
+            b["metadata"]["annotations"]["muster.dev/bundle"] = json!("chain");
+        }),
+    ];
+    for (reason, change) in changes {
+        let mut all = two();
+        all[0].members(Phase::Pending, 4);
+        change(&mut all[1].jobset);
+        let actions = decide(0, &all);
+        let why = waits_for(&actions);
+        assert!(why.contains(reason), "{why} should say: {reason}");
+        assert!(actions.apply.is_empty(), "{reason}");
+    }
+}
+
+#[test]
+fn three_start_together_only_when_each_names_both_others() {
+    let mut all = [
+        side("ml", "a", "b, c"),
+        side("ml", "b", "a, c"),
+        side("ml", "c", "a"),
+    ];
+    all.iter_mut().for_each(|s| s.members(Phase::Pending, 4));
+    settle(&mut all);
+    assert!(all.iter().all(|side| side.made.is_empty()));
+    let why = decide(0, &all);
+    assert!(waits_for(&why).contains("JobSet ml/c: it does not name ml/b"));
+    all[2] = side("ml", "c", "a, b");
+    settle(&mut all);
+    for side in &all {
+        assert_eq!(listed(side), ["ml/a-all-0 ml/b-all-0 ml/c-all-0"]);
+    }
+}
+
+#[test]
+fn a_side_that_runs_depends_on_no_other_any_more() {
+    let mut all = two();
+    settle(&mut all);
+    all.iter_mut().for_each(|s| s.members(Phase::Bound, 4));
+    settle(&mut all);
+    assert_eq!(listed(&all[0]), ["ml/a-all-0"]);
+    assert_eq!(listed(&all[1]), ["web/b-all-0"]);
+    // The other ends; a member is replaced, or all of them are.
+    all[1].jobset["status"] = json!({"terminalState": "Completed"});
+    for phases in [Phase::Bound, Phase::Pending] {
+        all[0].members(phases, 3);
+        let actions = decide(0, &all);
+        assert!(actions.apply.is_empty() && actions.delete.is_empty());
+    }
+    all[0].pods.clear();
+    assert!(decide(0, &all).delete.is_empty());
+}
+
+#[test]
+fn a_side_that_restarts_starts_by_itself_while_the_other_runs() {
+    let mut all = two();
+    settle(&mut all);
+    all.iter_mut().for_each(|s| s.members(Phase::Bound, 4));
+    settle(&mut all);
+    all[1].restart();
+    let other = decide(0, &all);
+    assert!(other.apply.is_empty() && other.delete.is_empty());
+    settle(&mut all);
+    assert_eq!(listed(&all[1]), ["web/b-all-1"]);
+    // It waits for room when the other restarts too: then both start together again.
+    all[0].restart();
+    settle(&mut all);
+    settle(&mut all);
+    assert_eq!(listed(&all[0]), ["ml/a-all-1 web/b-all-1"]);
+    assert_eq!(listed(&all[1]), ["ml/a-all-1 web/b-all-1"]);
+}
+
+#[test]
+fn a_side_that_waits_follows_a_partner_that_is_made_anew() {
+    let mut all = two();
+    all.iter_mut().for_each(|s| s.members(Phase::Pending, 4));
+    settle(&mut all);
+    let before = all[0].made.clone();
+    // Gone: what was made stays, and the pods with it wait.
+    let mut without = [all[0].clone()];
+    settle(&mut without);
+    assert_eq!(without[0].made, before);
+    assert!(waits_for(&decide(0, &without)).contains("web/b: it does not exist"));
+    all[1].jobset["metadata"]["uid"] = json!("another");
+    all[1].made.clear();
+    settle(&mut all);
+    let name = all[1].made[0].metadata.name.clone().unwrap();
+    let text = &all[0].made[0].metadata.annotations.as_ref().unwrap()[GROUPS];
+    assert!(text.contains(&format!("web/{name}")), "{text}");
+}
+
+#[test]
+fn a_pod_that_still_dies_is_no_sign_of_a_start() {
+    let mut all = two();
+    for side in &mut all {
+        side.members(Phase::Bound, 4);
+        side.pods.iter_mut().for_each(|pod| pod.going = true);
+    }
+    settle(&mut all);
+    assert_eq!(listed(&all[0]), ["ml/a-all-0 web/b-all-0"]);
+}
+
+#[test]
+fn a_side_whose_partner_lacks_pods_says_so() {
+    let mut all = two();
+    all[0].members(Phase::Pending, 4);
+    all[1].members(Phase::Pending, 3);
+    let actions = decide(0, &all);
+    let why = waits_for(&actions);
+    assert!(
+        why.starts_with("the bundle \"ring\" waits: web/b-all-0-"),
+        "{why}"
+    );
+    assert!(why.ends_with("has only 3 of 4 pods"), "{why}");
+    // Of its own pods it is said elsewhere.
+    assert_eq!(decide(1, &all).gangs[0].state, State::Waiting(None));
+    all[1].members(Phase::Pending, 4);
+    assert_eq!(decide(0, &all).gangs[0].state, State::Waiting(None));
+}
+
+#[test]
+fn a_bundle_that_is_too_large_in_all_is_told() {
+    let mut all = two();
+    for side in &mut all {
+        let annotations = &mut side.jobset["metadata"]["annotations"];
+        annotations["muster.dev/gang-mode"] = Value::Null;
+        let group = &mut side.jobset["spec"]["replicatedJobs"][0];
+        group["replicas"] = json!(501);
+        group["gangConfig"] = json!({"gangMode": "ReplicatedGang"});
+        side.pods = vec![Pod {
+            part: "workers".into(),
+            ..pod(0, 0, Phase::Pending)
+        }];
+    }
+    let actions = decide(0, &all);
+    let why = waits_for(&actions);
+    assert!(why.contains("1002 gangs in all its JobSets"), "{why}");
+    assert!(actions.apply.is_empty());
+}
+
+#[test]
+fn what_cannot_name_gangs_of_others_refuses_partners() {
+    let text = std::fs::read_to_string(common::fixtures("rules/bundle-with-others.yaml"));
+    let jobset = common::documents(&text.unwrap())[0].clone();
+    let annotations = Snapshot {
+        koordinator: KoordinatorWay::Annotations,
+        ..koordinator()
+    };
+    let mut native = jobset.clone();
+    native["metadata"]["annotations"]["muster.dev/scheduler"] = json!("native");
+    let composites = Snapshot::assumed(SchedulerKind::Native, Dialect::V1_37Composites);
+    for (jobset, cluster, way_out) in [
+        (
+            jobset,
+            annotations,
+            "start Muster with --koordinator podgroup",
+        ),
+        (native, composites, "remove it, or use koordinator"),
+    ] {
+        let errors = admit::create(Kind::JobSet, &jobset, &cluster)
+            .unwrap()
+            .errors;
+        let said = errors.iter().map(ToString::to_string).collect::<String>();
+        let refused = "metadata.annotations[muster.dev/bundle-with]: Forbidden";
+        assert!(said.contains(refused) && said.contains(way_out), "{said}");
+    }
+}
