@@ -28,7 +28,12 @@ pub fn wanted(
     actions.refused = refused(seen, lws);
     let owner = owner(seen, lws);
     let mut objects = Vec::new();
-    for (life, stamp) in lives(seen.pods) {
+    let mut pods = seen.pods.to_vec();
+    pods.sort_by(|a, b| (index(a), key(a)).cmp(&(index(b), key(b))));
+    for pods in pods.chunk_by(|a, b| key(a) == key(b)) {
+        let Some((life, stamp)) = leader(pods) else {
+            continue;
+        };
         let backend = match scheduler::stamped(stamp, cluster) {
             Ok(backend) => backend,
             Err(error) => {
@@ -48,16 +53,27 @@ pub fn wanted(
         let parts = plan.parts.iter();
         let gangs = parts.map(|part| Gang::new(part, identity(&of, part.name().as_str())));
         let gangs = gangs.collect();
-        objects.extend(follow(seen, backend, &owner, &plan, gangs, actions));
+        let seen = Seen { pods, ..*seen };
+        objects.extend(follow(&seen, backend, &owner, &plan, gangs, actions));
     }
     objects
 }
 
-/// The replicas that live, by their leaders. One whose leader is going needs nothing new; what was
-/// made for it stays while its pods do.
-fn lives(pods: &[Pod]) -> impl Iterator<Item = (&Life, &Stamp)> {
-    let leaders = pods.iter().filter(|pod| pod.phase.is_live() && !pod.going);
-    leaders.filter_map(|pod| {
+/// The number of a pod's replica, for people.
+fn index(pod: &Pod) -> Option<u32> {
+    pod.life.as_ref()?.index.parse().ok()
+}
+
+/// Which life of which replica a pod belongs to.
+fn key(pod: &Pod) -> Option<&str> {
+    pod.life.as_ref().map(|life| life.key.as_str())
+}
+
+/// The leader of a life, while it lives. One whose leader is going needs nothing new; what was made
+/// for it stays while its pods do.
+fn leader(pods: &[Pod]) -> Option<(&Life, &Stamp)> {
+    let mut leaders = pods.iter().filter(|pod| pod.phase.is_live() && !pod.going);
+    leaders.find_map(|pod| {
         let life = pod.life.as_ref()?;
         let stamp = life.leader.as_ref()?;
         (life.linked == Linked::Yes).then_some((life, stamp))

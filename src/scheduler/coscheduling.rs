@@ -32,7 +32,7 @@ static ABILITIES: Abilities = Abilities {
     caution: None,
     timeout: Timeouts::Muster,
     min_resources: false,
-    later: Later::Unknown,
+    later: Later::Counted,
     made_for: "scheduler-plugins 0.34.7",
 };
 
@@ -57,9 +57,13 @@ impl Scheduler for Coscheduling {
         gangs
             .iter()
             .map(|gang| {
-                // No minResources: its pre-check rejects every member at once, and then nothing
-                // but a write to the PodGroup wakes the gang when room appears (0.34.7).
-                let spec = json!({"minMember": gang.quorum()});
+                let mut spec = json!({"minMember": gang.quorum()});
+                // No minResources, but for those that come later: the pre-check rejects every
+                // member at once, and then nothing but a write to the PodGroup wakes the gang when
+                // room appears (0.34.7).
+                if !gang.part.later().is_empty() {
+                    spec["minResources"] = json!(gang.part.min_resources());
+                }
                 let kind = ("scheduling.x-k8s.io/v1alpha1", "PodGroup");
                 object(kind, gang.name(), owner, Scope::Gang(&gang.identity), spec)
             })

@@ -65,6 +65,18 @@ impl Sandbox {
         self.cluster.plane.client.clone()
     }
 
+    /// Adds a node that is not for this test's pods.
+    pub async fn nodes_elsewhere(&self, cpu: u32) -> Result<()> {
+        let node = self.nodes(1, cpu).await?.remove(0);
+        let api: Api<Node> = Api::all(self.client());
+        let patch = json!({"spec": {"unschedulable": false, "taints": [
+            {"key": "e2e.muster.dev/elsewhere", "effect": "NoSchedule"},
+        ]}});
+        let params = PatchParams::default();
+        api.patch(&node, &params, &Patch::Merge(patch)).await?;
+        Ok(())
+    }
+
     /// Adds `count` nodes with `cpu` CPUs each, and returns their names.
     pub async fn nodes(&self, count: usize, cpu: u32) -> Result<Vec<String>> {
         // A gang that had to wait for room says nothing about speed.

@@ -188,6 +188,10 @@ pub fn all() -> Vec<Test> {
         ),
         test_in(
             Home::Schedulers,
+            lws::lives::a_leader_that_comes_first_waits_for_room_for_its_replica,
+        ),
+        test_in(
+            Home::Schedulers,
             lws::neighbours::muster_stands_aside_where_lws_makes_the_gangs,
         ),
         test_in(

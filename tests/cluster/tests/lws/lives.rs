@@ -1,11 +1,15 @@
 //! Replicas come, go, and are made anew.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use anyhow::{Context, Result, ensure};
 use kube::api::DeleteParams;
 use serde_json::{Value, json};
 
 use super::{LWS, lws};
 use crate::sandbox::Sandbox;
+use crate::schedulers::Kind;
 
 pub async fn gangs_come_and_go_with_their_replicas(sandbox: Sandbox) -> Result<()> {
     sandbox.nodes(1, 8).await?;
@@ -81,5 +85,40 @@ pub async fn a_subgrouped_replica_is_one_gang(sandbox: Sandbox) -> Result<()> {
     sandbox.none_bound(5).await?;
     sandbox.nodes(1, 1).await?;
     sandbox.replicas_run(1, 5).await?;
+    Ok(())
+}
+
+/// In a cluster of its own: what is counted is the room of all nodes.
+pub async fn a_leader_that_comes_first_waits_for_room_for_its_replica(
+    sandbox: Sandbox,
+) -> Result<()> {
+    let with = [Kind::Volcano, Kind::Coscheduling];
+    let cluster = sandbox.cluster.another_with("leader-first", &with, &[]);
+    let cluster = cluster.await?;
+    for scheduler in ["volcano", "coscheduling"] {
+        let sandbox = Sandbox::new(Arc::clone(&cluster), scheduler).await?;
+        sandbox.nodes(1, 2).await?;
+        let text = lws(
+            &format!(", muster.dev/scheduler: {scheduler}"),
+            "startupPolicy: LeaderReady",
+            4,
+        );
+        sandbox.apply(&text).await?;
+        sandbox
+            .wait_for("the leader", async || {
+                ensure!(sandbox.replica("0").await?.len() == 1);
+                Ok(())
+            })
+            .await?;
+        tokio::time::sleep(Duration::from_secs(4)).await;
+        let bound = sandbox.bound().await?;
+        ensure!(
+            bound.is_empty(),
+            "{scheduler}: there is no room for all of {bound:?}"
+        );
+        sandbox.nodes(1, 2).await?;
+        sandbox.all_bound(4).await?;
+        sandbox.clear().await?;
+    }
     Ok(())
 }

@@ -60,6 +60,8 @@ pub async fn run(sandbox: Sandbox, column: Column) -> Result<()> {
 pub async fn run_in_order(sandbox: Sandbox, column: Column) -> Result<()> {
     let scheduler = format!(", muster.dev/scheduler: {}", column.scheduler());
     let spec = "startupPolicy: LeaderReady";
+    // Volcano and coscheduling count the room of the whole cluster, and here there is enough.
+    sandbox.nodes_elsewhere(8).await?;
     sandbox.nodes(1, 2).await?;
     sandbox.apply(&lws(&scheduler, spec, 3)).await?;
     if column == Column::Yunikorn {
