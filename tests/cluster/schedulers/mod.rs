@@ -7,7 +7,7 @@ mod coscheduling;
 pub mod kai;
 mod koordinator;
 pub mod volcano;
-mod yunikorn;
+pub mod yunikorn;
 
 use std::fs;
 use std::path::PathBuf;

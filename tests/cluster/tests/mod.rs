@@ -130,6 +130,10 @@ pub fn all() -> Vec<Test> {
             Home::Schedulers,
             better::yunikorn::a_gang_whose_first_pod_is_deleted_starts_all_the_same,
         ),
+        test_in(
+            Home::Schedulers,
+            better::yunikorn::its_admission_controller_breaks_no_gang,
+        ),
     ]);
     tests.extend([
         test_in(
