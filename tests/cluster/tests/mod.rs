@@ -149,6 +149,10 @@ pub fn all() -> Vec<Test> {
             better::koordinator::a_resumed_gang_is_all_or_nothing_again,
         ),
         test_in(
+            Home::KoordinatorAnnotations,
+            better::koordinator::a_blocked_gang_starts_when_a_node_comes_at_default_gates,
+        ),
+        test_in(
             Home::Schedulers,
             gangs::the_same_manifest_can_be_applied_again,
         ),
