@@ -205,6 +205,7 @@ async fn reconcile(jobset: Arc<DynamicObject>, context: Arc<Context>) -> Result<
     }
     context.memory.wrote(&jobset, &done, &actions.gangs).await;
     let mut news = context.memory.look(&uid, &actions);
+    actions.broken = news.broken.take();
     let step = context.revivals.look(&uid, &view, &pods, &actions);
     if context.writer.revive(&jobset, &step).await? {
         match step {

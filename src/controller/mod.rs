@@ -10,6 +10,7 @@ pub mod condition;
 pub mod decide;
 pub mod discovery;
 mod jobsets;
+mod known;
 pub mod lease;
 mod nudge;
 pub mod observe;
