@@ -301,6 +301,11 @@ fn a_member_that_another_scheduler_would_bind_is_refused() {
         shown.starts_with("spec.schedulerName: Invalid value"),
         "{shown}"
     );
+    assert!(!shown.contains("YuniKorn"), "{shown}");
+    pod["spec"]["schedulerName"] = json!("yunikorn");
+    let shown = refused(Phase::Validate, Kind::Pod, &pod, &cluster);
+    let hint = "namespace.enableYuniKorn: \"false\"";
+    assert!(shown.ends_with(hint), "{shown}");
     pod["spec"]["schedulerName"] = json!("volcano");
     pod["metadata"]["annotations"]["scheduling.k8s.io/group-name"] = json!("wrong");
     let shown = refused(Phase::Validate, Kind::Pod, &pod, &cluster);

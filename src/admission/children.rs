@@ -8,13 +8,18 @@ use std::collections::BTreeMap;
 use super::patch::{PatchBuilder, has_link};
 use super::{Decided, Decision, Operation, Phase, Review};
 use crate::gang::link::{ALL as LINKS, LinkPlace};
-use crate::gang::{FieldError, FieldPath, Member, Round, Stamp};
+use crate::gang::{FieldError, FieldPath, Member, Round, SchedulerKind, Stamp};
 use crate::scheduler::{self, LinkSite, Marks, Resume, Scheduler, Snapshot};
 use crate::workload::child::{self, Job, Pod, PodSpec};
 use crate::workload::jobset::update;
 use crate::workload::keys;
 use crate::workload::lws::replica;
 use crate::workload::view::Meta;
+
+/// Its admission controller (1.8) gives YuniKorn every pod outside of kube-system, whatever
+/// scheduler the pod names.
+const TAKEN_BY_YUNIKORN: &str = "; if YuniKorn's admission controller has written it, annotate \
+    the namespace with yunikorn.apache.org/namespace.enableYuniKorn: \"false\"";
 
 pub fn decide_job(
     phase: Phase,
@@ -245,10 +250,15 @@ impl Linked {
             .as_deref()
             .unwrap_or("default-scheduler");
         let kind = self.backend.kind();
+        let hint = if name == SchedulerKind::Yunikorn.default_scheduler_name() {
+            TAKEN_BY_YUNIKORN
+        } else {
+            ""
+        };
         (!scheduler::fits(kind, name)).then(|| {
             let detail = format!(
                 "the pod's gang is for {kind}, which listens to {:?}; another scheduler would \
-                 start the pod without the others",
+                 start the pod without the others{hint}",
                 kind.default_scheduler_name()
             );
             FieldError::invalid(FieldPath::new("spec").child("schedulerName"), name, detail)

@@ -11,12 +11,14 @@ use k8s_openapi::jiff::Timestamp;
 use kube::core::DynamicObject;
 use serde_json::{Value, json};
 
-use super::decide::{Actions, State};
+use super::decide::{Actions, Standing, State};
 use super::recent::TRUST;
 use super::status::PATIENCE;
 
 /// True once every gang of the JobSet has its quorum on nodes.
 pub const TYPE: &str = "muster.dev/GangScheduled";
+
+const BROKEN: &str = "GangBroken";
 
 /// What the condition says.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,6 +31,7 @@ pub struct Condition {
 enum Reason {
     Scheduled,
     Waiting,
+    Broken,
     Suspended,
     Refused,
 }
@@ -38,6 +41,7 @@ impl Reason {
         match self {
             Self::Scheduled => "GangScheduled",
             Self::Waiting => "GangWaiting",
+            Self::Broken => BROKEN,
             Self::Suspended => "GangSuspended",
             Self::Refused => "GangRefused",
         }
@@ -46,7 +50,7 @@ impl Reason {
     fn status(self) -> &'static str {
         match self {
             Self::Scheduled => "True",
-            Self::Waiting | Self::Suspended | Self::Refused => "False",
+            Self::Waiting | Self::Broken | Self::Suspended | Self::Refused => "False",
         }
     }
 }
@@ -69,6 +73,8 @@ impl Condition {
                 Reason::Scheduled,
                 format!("{all} of {all} gangs are placed"),
             )
+        } else if let Some(broken) = &actions.broken {
+            (Reason::Broken, broken.clone())
         } else {
             (
                 Reason::Waiting,
@@ -89,6 +95,16 @@ impl Condition {
         PATIENCE
             .checked_sub(age.unwrap_or_default())
             .filter(|left| !left.is_zero())
+    }
+
+    /// A Muster that was started anew remembers no broken gang, but its JobSet does.
+    fn forgets(&self, shown: &Value, actions: &Actions) -> bool {
+        let of = |gang: &Standing| {
+            let message = shown["message"].as_str().unwrap_or_default();
+            let named = message.strip_prefix(&gang.name);
+            gang.state != State::Scheduled && named.is_some_and(|rest| rest.starts_with(':'))
+        };
+        self.reason == Reason::Waiting && shown["reason"] == BROKEN && actions.gangs.iter().any(of)
     }
 
     fn is(&self, shown: &Value) -> bool {
@@ -136,7 +152,7 @@ impl Conditions {
             return Step::Nothing;
         };
         let shown = shown(jobset);
-        if shown.is_some_and(|shown| condition.is(shown)) {
+        if shown.is_some_and(|shown| condition.is(shown) || condition.forgets(shown, actions)) {
             return Step::Nothing;
         }
         if let Some(left) = condition.hold_back(shown, actions) {
@@ -161,7 +177,6 @@ mod tests {
     use kube::core::{ApiResource, GroupVersionKind};
 
     use super::*;
-    use crate::controller::decide::Standing;
 
     fn jobset(condition: Option<&Value>) -> DynamicObject {
         let kind = GroupVersionKind::gvk("jobset.x-k8s.io", "v1alpha2", "JobSet");
@@ -237,6 +252,27 @@ mod tests {
             conditions.step(&jobset(Some(&first)), &placed, &[]),
             Step::Nothing
         );
+    }
+
+    #[test]
+    fn a_broken_gang_is_said_to_be_broken_by_every_muster_until_it_is_whole_or_gone() {
+        let note = "train-all-0: 3 pods are placed without the others";
+        let mut broken = gang(State::Waiting(None), 1);
+        broken.broken = Some(note.to_owned());
+        let said = written(Conditions::default().step(&jobset(None), &broken, &[]));
+        assert_eq!(
+            (&said["status"], &said["reason"], &said["message"]),
+            (&json!("False"), &json!("GangBroken"), &json!(note))
+        );
+        let anew =
+            |actions: &Actions| Conditions::default().step(&jobset(Some(&said)), actions, &[]);
+        let mut gang = gang(State::Waiting(None), 90);
+        assert_eq!(anew(&gang), Step::Nothing);
+        gang.gangs[0].state = State::Scheduled;
+        assert_eq!(written(anew(&gang))["reason"], "GangScheduled");
+        gang.gangs[0].state = State::Empty;
+        gang.gangs[0].name = "train-all-01".to_owned();
+        assert_eq!(written(anew(&gang))["reason"], "GangWaiting");
     }
 
     #[test]

@@ -90,6 +90,8 @@ pub struct Actions {
     pub queue: Option<Queue>,
     /// Gangs are asked for, and the workload is suspended.
     pub suspended: bool,
+    /// What was told of a gang that the scheduler does not hold together.
+    pub broken: Option<String>,
     /// Why nothing is made, although a gang is asked for.
     pub refused: Option<String>,
     /// How long a gang may wait, and what happens then.

@@ -234,6 +234,7 @@ async fn reconcile(jobset: Arc<DynamicObject>, context: Arc<Context>) -> Result<
     }
     context.memory.wrote(&jobset, &done, &actions.gangs).await;
     let mut news = context.memory.look(&uid, &actions);
+    actions.broken = news.broken.take();
     let step = match workload {
         Workload::JobSet(view) => context.revivals.look(&uid, view, &pods, &actions),
         // LeaderWorkerSet makes a replica anew that loses a pod, and then it is a new gang.

@@ -10,6 +10,7 @@ pub mod condition;
 pub mod decide;
 pub mod discovery;
 mod jobsets;
+mod known;
 mod lacking;
 pub mod lease;
 mod namers;

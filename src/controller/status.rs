@@ -10,19 +10,22 @@ use kube::core::DynamicObject;
 use kube::runtime::events::{Event, EventType, Recorder, Reporter};
 use kube::{Client, Resource as _};
 
-use super::decide::{Actions, Standing, State};
+use super::decide::{Actions, Standing};
+use super::known::Known;
 use super::write::Done;
 use crate::gang::TimeoutAction;
 
 /// A gang that waits no longer than this is not worth an event.
 pub const PATIENCE: Duration = Duration::from_secs(5);
 /// The same gang is not told of more often than this, however often its reason changes.
-const SILENCE: Duration = Duration::from_secs(60);
+pub const SILENCE: Duration = Duration::from_secs(60);
 
 /// What a look at a JobSet's gangs brought.
 #[derive(Debug, Default)]
 pub struct News {
     events: Vec<Told>,
+    /// A gang that the scheduler does not hold together, and what was told of it.
+    pub broken: Option<String>,
     /// The timeout has just passed, and what is to be done.
     pub timed_out: Option<TimeoutAction>,
     pub look_again: Option<Duration>,
@@ -33,20 +36,6 @@ struct Told {
     kind: EventType,
     reason: &'static str,
     note: String,
-}
-
-/// What is remembered of a gang.
-#[derive(Debug)]
-struct Known {
-    jobset: String,
-    settled: bool,
-    waiting_since: Instant,
-    told: Option<(Instant, String)>,
-    timed_out: bool,
-    stranded: bool,
-    /// It was whole once, or it was told that it is not.
-    whole: bool,
-    partial_since: Option<Instant>,
 }
 
 /// What was told, and whom to tell.
@@ -67,25 +56,14 @@ impl Memory {
 
     /// Compares how the gangs stand with what is known.
     pub fn look(&self, jobset: &str, actions: &Actions) -> News {
-        let mut news = News::default();
+        let (mut news, now) = (News::default(), Instant::now());
         let mut known = self.gangs.lock().unwrap_or_else(PoisonError::into_inner);
         let names: Vec<&str> = actions.gangs.iter().map(|g| g.name.as_str()).collect();
         known.retain(|name, k| k.jobset != jobset || names.contains(&name.as_str()));
         for gang in &actions.gangs {
-            let settled = gang.state == State::Scheduled;
-            let entry = known.entry(gang.name.clone()).or_insert_with(|| Known {
-                jobset: jobset.to_owned(),
-                settled,
-                waiting_since: Instant::now(),
-                told: None,
-                // An old gang that is not whole has lost members: it was whole once.
-                whole: settled || gang.age.is_some_and(|age| age > SILENCE),
-                partial_since: None,
-                // What was due before Muster looked was told by whoever looked then.
-                stranded: gang.stranded.is_some(),
-                timed_out: gang.overdue(actions).is_some_and(|by| by > PATIENCE),
-            });
-            entry.update(gang, actions, &mut news);
+            let entry = known.entry(gang.name.clone());
+            let entry = entry.or_insert_with(|| Known::new(jobset, gang, actions, now));
+            entry.update(now, gang, actions, &mut news);
         }
         if let Some(reason) = &actions.refused
             && self.is_new_refusal(jobset, reason)
@@ -176,14 +154,6 @@ fn created(gangs: &[Standing]) -> Told {
     }
 }
 
-/// Several schedulers say nothing of a gang that lacks pods, an object or a partner.
-fn silence(gang: &Standing) -> String {
-    if gang.live < gang.quorum as usize {
-        return format!("only {} of its pods exist", gang.live);
-    }
-    "the scheduler has not said why".to_owned()
-}
-
 fn warning(reason: &'static str, note: String) -> Told {
     Told {
         kind: EventType::Warning,
@@ -192,125 +162,20 @@ fn warning(reason: &'static str, note: String) -> Told {
     }
 }
 
-impl Standing {
-    /// By how much the gang has waited longer than it may.
-    fn overdue(&self, actions: &Actions) -> Option<Duration> {
-        let (limit, _) = actions.timeout?;
-        let waits = self.state != State::Scheduled;
-        self.age?.checked_sub(limit).filter(|_| waits)
-    }
-}
-
-impl Known {
-    fn update(&mut self, gang: &Standing, actions: &Actions, news: &mut News) {
-        let now = Instant::now();
-        if let Some(why) = &gang.stranded
-            && !std::mem::replace(&mut self.stranded, true)
-        {
-            let note = format!("{}: {why}", gang.name);
-            news.events.push(warning("GangStuck", note));
-        }
-        let reason = match &gang.state {
-            State::Scheduled => {
-                self.whole = true;
-                if !self.settled {
-                    self.settled = true;
-                    news.events.push(Told {
-                        kind: EventType::Normal,
-                        reason: "GangScheduled",
-                        note: format!("{}: {} of {} pods placed", gang.name, gang.bound, gang.size),
-                    });
-                }
-                return;
-            }
-            State::Waiting(reason) => Some(reason.clone().unwrap_or_else(|| silence(gang))),
-            // Its Jobs may still wait for others.
-            State::Empty => None,
-        };
-        if self.settled {
-            self.settled = false;
-            self.waiting_since = now;
-        }
-        self.tell_partial(now, gang, news);
-        self.tell_waiting(now, gang, reason, news);
-        let Some((limit, action)) = actions.timeout else {
-            return;
-        };
-        match gang.overdue(actions) {
-            Some(_) if !self.timed_out => {
-                self.timed_out = true;
-                news.timed_out = Some(action);
-                let then = match action {
-                    TimeoutAction::Wait => "it waits on",
-                    TimeoutAction::Suspend => "its workload is suspended",
-                };
-                let note = format!("{} waits longer than {limit:?}: {then}", gang.name);
-                news.events.push(warning("GangTimedOut", note));
-            }
-            Some(_) => {}
-            None => {
-                let left = limit.saturating_sub(gang.age.unwrap_or_default());
-                news.again_in(left + Duration::from_millis(100));
-            }
-        }
-    }
-
-    /// A gang of which some are placed and the others are not, for longer than placing takes.
-    fn tell_partial(&mut self, now: Instant, gang: &Standing, news: &mut News) {
-        if self.whole || gang.bound == 0 {
-            self.partial_since = None;
-            return;
-        }
-        let since = *self.partial_since.get_or_insert(now);
-        match PATIENCE.checked_sub(now.duration_since(since)) {
-            Some(left) if !left.is_zero() => news.again_in(left),
-            _ => {
-                self.whole = true;
-                let note = format!(
-                    "{}: {} pods are placed without the others, {} are needed: the scheduler does \
-                     not hold them together; {}",
-                    gang.name, gang.bound, gang.quorum, gang.suspect
-                );
-                news.events.push(warning("GangBroken", note));
-            }
-        }
-    }
-
-    fn tell_waiting(
-        &mut self,
-        now: Instant,
-        gang: &Standing,
-        reason: Option<String>,
-        news: &mut News,
-    ) {
-        let waited = now.duration_since(self.waiting_since);
-        if waited < PATIENCE {
-            news.again_in(PATIENCE - waited);
-            return;
-        }
-        let Some(reason) = reason else { return };
-        // The scheduler's numbers change with every attempt; that is no news.
-        let quiet = self
-            .told
-            .as_ref()
-            .is_none_or(|(at, told)| *told != reason && now.duration_since(*at) >= SILENCE);
-        if quiet {
-            let note = format!(
-                "{}: {} of {} pods placed, {} needed: {reason}",
-                gang.name, gang.bound, gang.size, gang.quorum
-            );
-            news.events.push(warning("GangWaiting", note));
-            self.told = Some((now, reason));
-        }
-    }
-}
-
 impl News {
     pub fn warn(&mut self, reason: &'static str, note: String) {
         self.events.push(warning(reason, note));
     }
 
-    fn again_in(&mut self, after: Duration) {
+    pub fn tell(&mut self, reason: &'static str, note: String) {
+        self.events.push(Told {
+            kind: EventType::Normal,
+            reason,
+            note,
+        });
+    }
+
+    pub fn again_in(&mut self, after: Duration) {
         self.look_again = Some(self.look_again.map_or(after, |other| other.min(after)));
     }
 }

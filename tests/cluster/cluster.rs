@@ -16,7 +16,7 @@ use crate::operators::Operator;
 use crate::ports::Port;
 use crate::process::{Group, Process};
 use crate::release::Release;
-use crate::schedulers::{self, Kind};
+use crate::schedulers::{self, Kind, Retries};
 
 pub struct Cluster {
     // Fields drop in this order: clients of the apiserver first, so that they do not complain.
@@ -43,7 +43,7 @@ impl Cluster {
         let plane = ControlPlane::start(components, group, home.release(), home.name()).await?;
         let with = match home {
             Home::Schedulers => schedulers::ALL,
-            Home::KoordinatorAnnotations => &[Kind::Koordinator],
+            Home::KoordinatorAnnotations => &[Kind::Koordinator(Retries::Calm)],
             Home::Main | Home::Kubernetes1_36 | Home::Kubernetes1_35 => &[],
         };
         let mut cluster = Cluster::around(plane, with, figures).await?;

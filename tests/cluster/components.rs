@@ -22,8 +22,6 @@ use crate::progress::Progress;
 /// Part of every key: raise it when the way of building changes but no module file does.
 const RECIPE: &str = "1";
 
-const MODULE_FILES: [&str; 3] = ["go.mod", "go.sum", "tools.go"];
-
 const NO_GO: &str = "\
 `go` was not found, and components are missing that these tests build from source.
 Install Go 1.26 or newer (your system's package manager has it, or see the Go project's
@@ -78,11 +76,12 @@ impl Module {
 
     fn key(&self) -> Result<String> {
         let mut hash = Sha256::new_with_prefix(RECIPE);
-        for file in MODULE_FILES {
-            let path = self.source().join(file);
+        let source = self.source();
+        for path in files(&source)? {
             let text =
                 fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
-            hash.update(file);
+            let name = path.strip_prefix(&source)?.to_string_lossy();
+            hash.update(name.as_bytes());
             hash.update(text.len().to_le_bytes());
             hash.update(text);
         }
@@ -184,6 +183,22 @@ impl Module {
         }
         Ok(flags)
     }
+}
+
+/// All files of a directory and of those below it, in a fixed order.
+fn files(dir: &Path) -> Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    let entries = fs::read_dir(dir).with_context(|| format!("cannot read {}", dir.display()))?;
+    for entry in entries {
+        let path = entry?.path();
+        if path.is_dir() {
+            found.extend(files(&path)?);
+        } else {
+            found.push(path);
+        }
+    }
+    found.sort();
+    Ok(found)
 }
 
 fn go(args: &[&str], dir: &Path) -> std::io::Result<Output> {

@@ -3,7 +3,7 @@
 /// A small Go module under `modules/` that pins versions.
 pub struct Module {
     pub name: &'static str,
-    /// Program name and main package.
+    /// Program name and main package; `./` is one of the module's own.
     pub programs: &'static [(&'static str, &'static str)],
     /// The Kubernetes module whose version the programs report, as its release build does.
     pub reports: Option<&'static str>,
@@ -90,10 +90,7 @@ pub static SCHEDULERS: Module = Module {
             "yunikorn-scheduler",
             "github.com/apache/yunikorn-k8shim/pkg/cmd/shim",
         ),
-        (
-            "yunikorn-admission",
-            "github.com/apache/yunikorn-k8shim/pkg/cmd/admissioncontroller",
-        ),
+        ("yunikorn-admission", "./yunikorn-admission"),
         (
             "kai-scheduler",
             "github.com/NVIDIA/KAI-scheduler/cmd/scheduler",

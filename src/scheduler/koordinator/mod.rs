@@ -50,6 +50,7 @@ const ABILITIES: Abilities = Abilities {
     resume: Resume::NewGang,
     // Bound pods count until they are deleted, finished or not (1.8).
     quorum_change: QuorumChange::NotNeeded,
+    // A nudge would be in vain: a write to a PodGroup wakes a gang only by completing it (1.8).
     new_room: NewRoom::Noticed,
     caution: None,
     timeout: Timeouts::CarriedToo,

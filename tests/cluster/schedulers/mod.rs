@@ -7,7 +7,7 @@ mod coscheduling;
 pub mod kai;
 mod koordinator;
 pub mod volcano;
-mod yunikorn;
+pub mod yunikorn;
 
 use std::fs;
 use std::path::PathBuf;
@@ -20,14 +20,14 @@ use crate::objects::Objects;
 use crate::operators::served;
 use crate::process::Process;
 
-use coscheduling::Retries;
+pub use coscheduling::Retries;
 
 /// A scheduler of another project.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     Coscheduling,
     Volcano,
-    Koordinator,
+    Koordinator(Retries),
     Yunikorn,
     Kai,
 }
@@ -35,7 +35,7 @@ pub enum Kind {
 pub const ALL: &[Kind] = &[
     Kind::Coscheduling,
     Kind::Volcano,
-    Kind::Koordinator,
+    Kind::Koordinator(Retries::Calm),
     Kind::Yunikorn,
     Kind::Kai,
 ];
@@ -46,7 +46,7 @@ impl Kind {
         match self {
             Self::Coscheduling => define("coscheduling", plane, objects).await,
             Self::Volcano => define("volcano", plane, objects).await,
-            Self::Koordinator => define("koordinator", plane, objects).await,
+            Self::Koordinator(_) => define("koordinator", plane, objects).await,
             Self::Yunikorn => yunikorn::install(objects).await,
             Self::Kai => {
                 define("kai", plane, objects).await?;
@@ -59,7 +59,7 @@ impl Kind {
         Ok(match self {
             Self::Coscheduling => vec![coscheduling::start(plane).await?],
             Self::Volcano => volcano::start(plane, objects).await?.into(),
-            Self::Koordinator => vec![koordinator::start(plane, Retries::Calm).await?],
+            Self::Koordinator(retries) => vec![koordinator::start(plane, retries).await?],
             Self::Yunikorn => vec![yunikorn::start(plane)?],
             Self::Kai => kai::start(plane)?.into(),
         })

@@ -140,6 +140,10 @@ pub fn all() -> Vec<Test> {
             Home::Schedulers,
             better::yunikorn::a_gang_whose_first_pod_is_deleted_starts_all_the_same,
         ),
+        test_in(
+            Home::Schedulers,
+            better::yunikorn::its_admission_controller_breaks_no_gang,
+        ),
     ]);
     tests.extend([
         test_in(
@@ -153,6 +157,10 @@ pub fn all() -> Vec<Test> {
         test_in(
             Home::Schedulers,
             better::koordinator::a_resumed_gang_is_all_or_nothing_again,
+        ),
+        test_in(
+            Home::KoordinatorAnnotations,
+            better::koordinator::a_blocked_gang_starts_when_a_node_comes_at_default_gates,
         ),
         test_in(
             Home::Schedulers,

@@ -1,6 +1,6 @@
 //go:build tools
 
-// Package tools names the main packages that the harness builds.
+// Package tools names the main packages that the harness builds, but for the one beside it.
 //
 // One set of Kubernetes 1.34 libraries serves all four schedulers. Volcano requires its own apis
 // at v0.0.0 and redirects them to a local directory, so go.mod requires the published ones by
@@ -12,7 +12,6 @@ import (
 	_ "github.com/NVIDIA/KAI-scheduler/cmd/podgroupcontroller"
 	_ "github.com/NVIDIA/KAI-scheduler/cmd/podgrouper"
 	_ "github.com/NVIDIA/KAI-scheduler/cmd/scheduler"
-	_ "github.com/apache/yunikorn-k8shim/pkg/cmd/admissioncontroller"
 	_ "github.com/apache/yunikorn-k8shim/pkg/cmd/shim"
 	_ "sigs.k8s.io/scheduler-plugins/cmd/controller"
 	_ "sigs.k8s.io/scheduler-plugins/cmd/scheduler"

@@ -1,4 +1,5 @@
-//! Koordinator counts gated pods as placed, and says nothing of a gang that lacks pods.
+//! Koordinator counts gated pods as placed, says nothing of a gang that lacks pods, and at its
+//! default gates tries a blocked gang without a pause.
 
 use std::time::{Duration, Instant};
 
@@ -7,6 +8,7 @@ use serde_json::json;
 
 use super::super::samples::jobset;
 use crate::sandbox::Sandbox;
+use crate::schedulers::{Kind, Retries};
 
 const GANG: &str = "muster.dev/gang-mode: Gang, muster.dev/scheduler: koordinator";
 
@@ -72,20 +74,7 @@ pub async fn a_resumed_gang_is_all_or_nothing_again(sandbox: Sandbox) -> Result<
     let late = sandbox.nodes(1, 1).await?.remove(0);
     sandbox.apply(&jobset("train", GANG, 4, "1")).await?;
     sandbox.all_bound(4).await?;
-    let suspend = async |to: bool| {
-        let patch = json!({"spec": {"suspend": to}}).to_string();
-        let args = ["patch", "jobset", "train", "--type=merge", "-p", &patch];
-        ensure!(sandbox.kubectl(&args, "").await?.status.success());
-        anyhow::Ok(())
-    };
-    suspend(true).await?;
-    sandbox
-        .wait_for("the pods to go", async || {
-            let pods = sandbox.pods().await?.len();
-            ensure!(pods == 0, "{pods} are left");
-            Ok(())
-        })
-        .await?;
+    sandbox.suspends(true).await?;
     ensure!(
         sandbox
             .kubectl(&["cordon", &late], "")
@@ -93,7 +82,7 @@ pub async fn a_resumed_gang_is_all_or_nothing_again(sandbox: Sandbox) -> Result<
             .status
             .success()
     );
-    suspend(false).await?;
+    sandbox.suspends(false).await?;
     sandbox.none_bound(4).await?;
     let end = Instant::now() + Duration::from_secs(4);
     while Instant::now() < end {
@@ -105,4 +94,77 @@ pub async fn a_resumed_gang_is_all_or_nothing_again(sandbox: Sandbox) -> Result<
     ensure!(open.status.success());
     sandbox.all_bound(4).await?;
     Ok(())
+}
+
+const PODS: usize = 4;
+const REPETITIONS: usize = 6;
+/// Some hundred tries at its default gates, after each of which it could fall asleep.
+const BLOCKED: Duration = Duration::from_secs(5);
+const SOON: Duration = Duration::from_secs(5);
+
+/// In a cluster of its own and one gang at a time: it tries a blocked gang without a pause.
+pub async fn a_blocked_gang_starts_when_a_node_comes_at_default_gates(
+    sandbox: Sandbox,
+) -> Result<()> {
+    let with = &[Kind::Koordinator(Retries::Default)];
+    let cluster = sandbox.cluster.another_with("koordinator", with, &[]);
+    let sandbox = Sandbox::new(cluster.await?, "koordinator").await?;
+    sandbox.nodes(1, PODS as u32 - 1).await?;
+    let mut slowest = Duration::ZERO;
+    for number in 1..=REPETITIONS {
+        sandbox
+            .apply(&jobset("train", GANG, PODS as u32, "1"))
+            .await?;
+        sandbox.stays_blocked().await?;
+        if number == REPETITIONS {
+            // The way out for a gang that sleeps: it is another one then, with other pods.
+            sandbox.suspends(true).await?;
+            sandbox.suspends(false).await?;
+            sandbox.stays_blocked().await?;
+        }
+        let start = Instant::now();
+        let node = sandbox.nodes(1, 1).await?.remove(0);
+        sandbox.all_bound(PODS).await?;
+        let took = start.elapsed();
+        ensure!(took < SOON, "gang {number} was bound only after {took:?}");
+        slowest = slowest.max(took);
+        let args = [
+            "delete",
+            "jobset",
+            "train",
+            "--wait",
+            "--cascade=foreground",
+        ];
+        ensure!(sandbox.kubectl(&args, "").await?.status.success());
+        let gone = sandbox.kubectl(&["delete", "node", &node], "").await?;
+        ensure!(gone.status.success());
+    }
+    println!(
+        "{REPETITIONS} of {REPETITIONS} blocked gangs on Koordinator at its default gates were \
+         bound within {:.1} s of the node",
+        slowest.as_secs_f64()
+    );
+    Ok(())
+}
+
+impl Sandbox {
+    async fn stays_blocked(&self) -> Result<()> {
+        self.none_bound(PODS).await?;
+        tokio::time::sleep(BLOCKED).await;
+        self.none_bound(PODS).await
+    }
+
+    /// Suspends the JobSet and sees its pods go, or resumes it.
+    async fn suspends(&self, to: bool) -> Result<()> {
+        self.patch_jobset(json!({"spec": {"suspend": to}})).await?;
+        if !to {
+            return Ok(());
+        }
+        self.wait_for("the pods to go", async || {
+            let pods = self.pods().await?.len();
+            ensure!(pods == 0, "{pods} are left");
+            Ok(())
+        })
+        .await
+    }
 }

@@ -1,5 +1,7 @@
 //! Half of the gates: kube-scheduler binds a part of a gang and says that it is scheduled.
 
+use std::time::Duration;
+
 use anyhow::{Result, ensure};
 
 use super::super::samples::gang;
@@ -22,5 +24,11 @@ pub async fn a_gang_that_the_scheduler_does_not_hold_together_is_told(
         "{note}"
     );
     ensure!(note.contains(missing), "{note}");
+    // The condition says it too, and does not take it back.
+    ensure!(sandbox.condition("GangBroken").await? == note);
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    ensure!(sandbox.condition("GangBroken").await? == note);
+    sandbox.nodes(1, 1).await?;
+    sandbox.condition("GangScheduled").await?;
     Ok(())
 }

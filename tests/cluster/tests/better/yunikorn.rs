@@ -1,14 +1,15 @@
-//! YuniKorn takes pods that come within half a minute for more of the same application, and
-//! forgets a gang whose first pod goes.
+//! YuniKorn takes pods that come within half a minute for more of the same application, forgets a
+//! gang whose first pod goes, and its admission controller takes the pods of other schedulers.
 
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
-use kube::api::{Api, DeleteParams};
+use kube::api::{Api, DeleteParams, ListParams};
 use serde_json::json;
 
 use super::super::samples::jobset;
 use crate::sandbox::Sandbox;
+use crate::schedulers::{Kind, yunikorn};
 
 const GANG: &str = "muster.dev/gang-mode: Gang, muster.dev/scheduler: yunikorn";
 
@@ -48,6 +49,76 @@ pub async fn a_gang_whose_first_pod_is_deleted_starts_all_the_same(sandbox: Sand
         !annotations.contains_key("muster.dev/reviving"),
         "{annotations:?}"
     );
+    Ok(())
+}
+
+/// A cluster of its own: the admission controller takes the pods of all namespaces.
+pub async fn its_admission_controller_breaks_no_gang(sandbox: Sandbox) -> Result<()> {
+    let with = &[Kind::Yunikorn];
+    let cluster = sandbox
+        .cluster
+        .another_with("yunikorn-admission", with, &[])
+        .await?;
+    let admission = yunikorn::start_admission(&cluster.plane, &cluster.objects).await?;
+    let own = Sandbox::new(cluster.clone(), "for-yunikorn").await?;
+    keeps_its_application(&own).await?;
+    let other = Sandbox::new(cluster, "for-another").await?;
+    is_refused_until_the_namespace_is_spared(&other).await?;
+    ensure!(
+        admission.exited().is_none(),
+        "the admission controller has ended"
+    );
+    Ok(())
+}
+
+async fn keeps_its_application(sandbox: &Sandbox) -> Result<()> {
+    sandbox.nodes(1, 3).await?;
+    sandbox.apply(&jobset("train", GANG, 4, "1")).await?;
+    sandbox.stays_unbound("0", 4).await?;
+    for pod in sandbox.members("0").await? {
+        let (labels, annotations) = (pod.labels(), pod.annotations());
+        let id = labels.get("yunikorn.apache.org/app-id");
+        let muster = id.is_some_and(|id| id.starts_with("train-"));
+        // The old key and the user are the admission controller's: it has seen the pod.
+        let seen = labels.get("applicationId") == id
+            && annotations.contains_key("yunikorn.apache.org/user.info");
+        ensure!(muster && seen, "{labels:?} {annotations:?}");
+    }
+    sandbox.nodes(1, 1).await?;
+    sandbox.placed(4).await
+}
+
+async fn is_refused_until_the_namespace_is_spared(sandbox: &Sandbox) -> Result<()> {
+    sandbox.nodes(1, 3).await?;
+    let native = "muster.dev/gang-mode: Gang, muster.dev/scheduler: native";
+    sandbox.apply(&jobset("train", native, 4, "1")).await?;
+    let events = sandbox.api("events.k8s.io/v1", "Event").await?;
+    let said = sandbox
+        .wait_for("the Job to say why it has no pods", async || {
+            let all = events.list(&ListParams::default()).await?.items;
+            let mut failures = all.iter().filter(|e| e.data["reason"] == "FailedCreate");
+            let note = failures.next().context("not yet")?.data["note"].clone();
+            Ok(note.as_str().unwrap_or_default().to_owned())
+        })
+        .await?;
+    let spare = "yunikorn.apache.org/namespace.enableYuniKorn";
+    for part in [
+        "spec.schedulerName: Invalid value: \"yunikorn\"",
+        "for native",
+        spare,
+    ] {
+        ensure!(said.contains(part), "{said}");
+    }
+    let pods = sandbox.pods().await?.len();
+    ensure!(pods == 0, "{pods} pods were let through");
+    let namespace = ["annotate", "namespace", &sandbox.namespace];
+    let spare = format!("{spare}=false");
+    let args = [&namespace[..], &[&spare]].concat();
+    ensure!(sandbox.kubectl(&args, "").await?.status.success());
+    // The Job's controller tries again by itself.
+    sandbox.none_bound(4).await?;
+    sandbox.nodes(1, 1).await?;
+    sandbox.all_bound(4).await?;
     Ok(())
 }
 

@@ -1,0 +1,227 @@
+//! What is remembered of one gang, and what is news about it.
+
+use std::time::{Duration, Instant};
+
+use super::decide::{Actions, Standing, State};
+use super::status::{News, PATIENCE, SILENCE};
+use crate::gang::TimeoutAction;
+
+#[derive(Debug)]
+pub struct Known {
+    pub jobset: String,
+    settled: bool,
+    waiting_since: Instant,
+    told: Option<(Instant, String)>,
+    timed_out: bool,
+    stranded: bool,
+    /// It was whole once, or it was told that it is not.
+    whole: bool,
+    partial_since: Option<Instant>,
+    /// What was told of a gang that the scheduler does not hold together, until it is whole.
+    broken: Option<String>,
+}
+
+impl Known {
+    /// A gang that is seen for the first time.
+    pub fn new(jobset: &str, gang: &Standing, actions: &Actions, now: Instant) -> Self {
+        let settled = gang.state == State::Scheduled;
+        Self {
+            jobset: jobset.to_owned(),
+            settled,
+            waiting_since: now,
+            told: None,
+            // An old gang that is not whole has lost members: it was whole once.
+            whole: settled || gang.age.is_some_and(|age| age > SILENCE),
+            partial_since: None,
+            broken: None,
+            // What was due before Muster looked was told by whoever looked then.
+            stranded: gang.stranded.is_some(),
+            timed_out: gang.overdue(actions).is_some_and(|by| by > PATIENCE),
+        }
+    }
+
+    pub fn update(&mut self, now: Instant, gang: &Standing, actions: &Actions, news: &mut News) {
+        if let Some(why) = &gang.stranded
+            && !std::mem::replace(&mut self.stranded, true)
+        {
+            news.warn("GangStuck", format!("{}: {why}", gang.name));
+        }
+        let reason = match &gang.state {
+            State::Scheduled => {
+                self.whole = true;
+                self.broken = None;
+                if !self.settled {
+                    self.settled = true;
+                    let note =
+                        format!("{}: {} of {} pods placed", gang.name, gang.bound, gang.size);
+                    news.tell("GangScheduled", note);
+                }
+                return;
+            }
+            State::Waiting(reason) => Some(reason.clone().unwrap_or_else(|| silence(gang))),
+            // Its Jobs may still wait for others.
+            State::Empty => None,
+        };
+        if self.settled {
+            self.settled = false;
+            self.waiting_since = now;
+        }
+        self.tell_partial(now, gang, news);
+        if news.broken.is_none() {
+            news.broken.clone_from(&self.broken);
+        }
+        self.tell_waiting(now, gang, reason, news);
+        let Some((limit, action)) = actions.timeout else {
+            return;
+        };
+        match gang.overdue(actions) {
+            Some(_) if !self.timed_out => {
+                self.timed_out = true;
+                news.timed_out = Some(action);
+                let then = match action {
+                    TimeoutAction::Wait => "it waits on",
+                    TimeoutAction::Suspend => "its workload is suspended",
+                };
+                let note = format!("{} waits longer than {limit:?}: {then}", gang.name);
+                news.warn("GangTimedOut", note);
+            }
+            Some(_) => {}
+            None => {
+                let left = limit.saturating_sub(gang.age.unwrap_or_default());
+                news.again_in(left + Duration::from_millis(100));
+            }
+        }
+    }
+
+    /// A gang of which some are placed and the others are not, for longer than placing takes.
+    fn tell_partial(&mut self, now: Instant, gang: &Standing, news: &mut News) {
+        if self.whole || gang.bound == 0 {
+            self.partial_since = None;
+            return;
+        }
+        let since = *self.partial_since.get_or_insert(now);
+        match PATIENCE.checked_sub(now.duration_since(since)) {
+            Some(left) if !left.is_zero() => news.again_in(left),
+            _ => {
+                self.whole = true;
+                let note = format!(
+                    "{}: {} pods are placed without the others, {} are needed: the scheduler does \
+                     not hold them together; {}",
+                    gang.name, gang.bound, gang.quorum, gang.suspect
+                );
+                self.broken = Some(note.clone());
+                news.warn("GangBroken", note);
+            }
+        }
+    }
+
+    fn tell_waiting(
+        &mut self,
+        now: Instant,
+        gang: &Standing,
+        reason: Option<String>,
+        news: &mut News,
+    ) {
+        let waited = now.duration_since(self.waiting_since);
+        if waited < PATIENCE {
+            news.again_in(PATIENCE - waited);
+            return;
+        }
+        let Some(reason) = reason else { return };
+        // The scheduler's numbers change with every attempt; that is no news.
+        let quiet = self
+            .told
+            .as_ref()
+            .is_none_or(|(at, told)| *told != reason && now.duration_since(*at) >= SILENCE);
+        if quiet {
+            let note = format!(
+                "{}: {} of {} pods placed, {} needed: {reason}",
+                gang.name, gang.bound, gang.size, gang.quorum
+            );
+            news.warn("GangWaiting", note);
+            self.told = Some((now, reason));
+        }
+    }
+}
+
+impl Standing {
+    /// By how much the gang has waited longer than it may.
+    fn overdue(&self, actions: &Actions) -> Option<Duration> {
+        let (limit, _) = actions.timeout?;
+        let waits = self.state != State::Scheduled;
+        self.age?.checked_sub(limit).filter(|_| waits)
+    }
+}
+
+/// Several schedulers say nothing of a gang that lacks pods, an object or a partner.
+fn silence(gang: &Standing) -> String {
+    if gang.live < gang.quorum as usize {
+        return format!("only {} of its pods exist", gang.live);
+    }
+    "the scheduler has not said why".to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A gang of four, so many of which are placed, seen first at `age`.
+    fn gang(bound: usize, age: u64) -> Standing {
+        Standing {
+            name: "train-all-0".to_owned(),
+            state: if bound == 4 {
+                State::Scheduled
+            } else {
+                State::Waiting(None)
+            },
+            bound,
+            quorum: 4,
+            size: 4,
+            live: 4,
+            suspect: "look at the gates",
+            stranded: None,
+            pending: Default::default(),
+            age: Some(Duration::from_secs(age)),
+        }
+    }
+
+    /// What is said of a gang of which so many are placed at these seconds, each time as broken.
+    fn broken(age: u64, looks: &[(u64, usize)]) -> Vec<Option<String>> {
+        let (start, actions) = (Instant::now(), Actions::default());
+        let mut known = Known::new("4d1c", &gang(looks[0].1, age), &actions, start);
+        let mut said = Vec::new();
+        for (second, bound) in looks {
+            let (mut news, now) = (News::default(), start + Duration::from_secs(*second));
+            known.update(now, &gang(*bound, age + second), &actions, &mut news);
+            said.push(news.broken);
+        }
+        said
+    }
+
+    #[test]
+    fn a_gang_that_is_being_placed_is_not_broken() {
+        assert_eq!(broken(0, &[(0, 1), (4, 3), (5, 4)]), [None, None, None]);
+    }
+
+    #[test]
+    fn a_broken_gang_is_broken_in_the_same_words_until_it_is_whole() {
+        let said = broken(
+            0,
+            &[(0, 3), (5, 3), (6, 2), (90, 0), (91, 3), (92, 4), (93, 3)],
+        );
+        let note = said[1].clone().unwrap();
+        assert!(
+            note.contains("3 pods are placed without the others"),
+            "{note}"
+        );
+        let kept = Some(note);
+        let expected = [&None, &kept, &kept, &kept, &kept, &None, &None];
+        assert_eq!(said.iter().collect::<Vec<_>>(), expected);
+    }
+
+    /// Muster may have been started anew, and has not seen that it was whole.
+    #[test]
+    fn an_old_gang_that_has_lost_members_is_not_broken() {
+        assert_eq!(broken(300, &[(0, 3), (9, 3)]), [None, None]);
+    }
+}
