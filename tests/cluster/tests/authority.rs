@@ -15,7 +15,7 @@ use kube::Client;
 use kube::api::{Api, DynamicObject, ListParams, Patch, PatchParams};
 use muster::admission::answer;
 use muster::certs::{Authority, Certificates, Signer, Source, Subject};
-use muster::controller::authority::{Keeper, MUTATING, SECRET, Trust, VALIDATING};
+use muster::controller::authority::{GROUP_KEYS, Keeper, MUTATING, SECRET, Trust, VALIDATING};
 use muster::gang::SchedulerKind;
 use muster::scheduler::{Dialect, Snapshot};
 use muster::server::{Config, Handler, Server};
@@ -29,10 +29,15 @@ use crate::sandbox::Sandbox;
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// Both configurations as they are.
+/// All configurations as they are.
 async fn configurations(installed: &Installed) -> Result<Vec<DynamicObject>> {
     let mut found = Vec::new();
-    for (kind, name) in [("Mutating", MUTATING), ("Validating", VALIDATING)] {
+    let all = [
+        ("Mutating", MUTATING),
+        ("Validating", VALIDATING),
+        ("Mutating", GROUP_KEYS),
+    ];
+    for (kind, name) in all {
         let kind = format!("{kind}WebhookConfiguration");
         let api = installed
             .objects
@@ -53,7 +58,7 @@ async fn bundles(installed: &Installed) -> Result<Vec<String>> {
             bundles.push(String::from_utf8(BASE64_STANDARD.decode(bundle)?)?);
         }
     }
-    assert_eq!(bundles.len(), 10);
+    assert_eq!(bundles.len(), 13);
     Ok(bundles)
 }
 
@@ -205,7 +210,7 @@ pub async fn an_upgrade_may_drop_a_webhook_and_keeps_the_bundle(sandbox: Sandbox
     installed.kubectl_apply(&object)?;
     let after = configurations(&installed).await?.remove(1);
     let hooks = after.data["webhooks"].as_array().context("no webhooks")?;
-    assert_eq!(hooks.len(), 4);
+    assert_eq!(hooks.len(), 5);
     for hook in hooks {
         ensure!(hook["clientConfig"]["caBundle"].is_string(), "{hook}");
     }
