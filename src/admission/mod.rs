@@ -7,6 +7,7 @@
 mod children;
 pub mod jobsets;
 pub mod judge;
+mod linked;
 pub mod lws;
 pub mod object;
 pub mod patch;

@@ -1,7 +1,8 @@
-//! How the gangs stand, as a condition of their JobSet: for `kubectl wait` and for people.
+//! How the gangs stand, as a condition of their workload: for `kubectl wait` and for people.
 //!
-//! JobSet's controller writes the same status, but whole and with the version that it read, and
-//! keeps conditions of types that it does not know (v0.12). Ours is applied as a field of its own.
+//! The workload's controller writes the same status, but whole and with the version that it read, and
+//! keeps conditions of types that it does not know (JobSet v0.12, LeaderWorkerSet v0.9). Ours is
+//! applied as a field of its own.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -15,7 +16,7 @@ use super::decide::{Actions, Standing, State};
 use super::recent::TRUST;
 use super::status::PATIENCE;
 
-/// True once every gang of the JobSet has its quorum on nodes.
+/// True once every gang of the workload has its quorum on nodes.
 pub const TYPE: &str = "muster.dev/GangScheduled";
 
 const BROKEN: &str = "GangBroken";
@@ -97,7 +98,7 @@ impl Condition {
             .filter(|left| !left.is_zero())
     }
 
-    /// A Muster that was started anew remembers no broken gang, but its JobSet does.
+    /// A Muster that was started anew remembers no broken gang, but its workload does.
     fn forgets(&self, shown: &Value, actions: &Actions) -> bool {
         let of = |gang: &Standing| {
             let message = shown["message"].as_str().unwrap_or_default();
@@ -127,8 +128,8 @@ impl Condition {
     }
 }
 
-fn shown(jobset: &DynamicObject) -> Option<&Value> {
-    let conditions = jobset.data["status"]["conditions"].as_array()?;
+fn shown(workload: &DynamicObject) -> Option<&Value> {
+    let conditions = workload.data["status"]["conditions"].as_array()?;
     conditions
         .iter()
         .find(|condition| condition["type"] == TYPE)
@@ -142,16 +143,16 @@ pub enum Step {
     Write(Value),
 }
 
-/// The conditions of the last moments, by the JobSet's uid, until the cache shows them.
+/// The conditions of the last moments, by the workload's uid, until the cache shows them.
 #[derive(Debug, Default)]
 pub struct Conditions(Mutex<HashMap<String, (Instant, Condition)>>);
 
 impl Conditions {
-    pub fn step(&self, jobset: &DynamicObject, actions: &Actions, obstacles: &[String]) -> Step {
+    pub fn step(&self, workload: &DynamicObject, actions: &Actions, obstacles: &[String]) -> Step {
         let Some(condition) = Condition::of(actions, obstacles) else {
             return Step::Nothing;
         };
-        let shown = shown(jobset);
+        let shown = shown(workload);
         if shown.is_some_and(|shown| condition.is(shown) || condition.forgets(shown, actions)) {
             return Step::Nothing;
         }
@@ -160,7 +161,7 @@ impl Conditions {
         }
         let mut written = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         written.retain(|_, (at, _)| at.elapsed() < TRUST);
-        let uid = jobset.metadata.uid.clone().unwrap_or_default();
+        let uid = workload.metadata.uid.clone().unwrap_or_default();
         if let Some((at, last)) = written.get(&uid)
             && *last == condition
         {

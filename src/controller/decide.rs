@@ -1,15 +1,16 @@
 //! What to do about a workload: pure, from what is wanted and what is seen.
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
-use k8s_openapi::jiff::Timestamp;
 use kube::core::DynamicObject;
 
 use super::lacking;
-use super::observe::{self, Phase, Pod};
+use super::made;
+use super::observe::{Phase, Pod};
 use super::partners::{self, Partner};
 use super::replicas;
+pub use super::standing::{Standing, State};
+use super::standing::{count, standing, strand};
 use crate::admission::jobsets;
 use crate::admission::judge::Judged;
 use crate::gang::{Attempt, Gang, Level, Owner, Plan, TimeoutAction};
@@ -38,42 +39,6 @@ pub struct Seen<'a> {
     pub made: &'a [DynamicObject],
     /// The JobSets that it names in `muster.dev/bundle-with`.
     pub partners: &'a [Partner],
-}
-
-/// How a gang stands.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum State {
-    /// No member exists yet.
-    Empty,
-    /// Fewer than a quorum are on nodes; why, as far as the scheduler says.
-    Waiting(Option<String>),
-    Scheduled,
-}
-
-/// One gang and how it stands.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Standing {
-    pub name: String,
-    pub state: State,
-    pub bound: usize,
-    pub quorum: u32,
-    pub size: u32,
-    /// Members that exist and are not done.
-    pub live: usize,
-    /// What to look at when the scheduler places a part of it.
-    pub suspect: &'static str,
-    /// Why a replacement waits for members that have finished, where the quorum cannot follow.
-    pub stranded: Option<String>,
-    /// The uids of members that wait for a node.
-    pub pending: BTreeSet<String>,
-    /// How long the gang's object has existed; where it has none, its oldest pod.
-    pub age: Option<Duration>,
-}
-
-impl Standing {
-    pub fn waits(&self) -> bool {
-        matches!(self.state, State::Waiting(_))
-    }
 }
 
 /// What to do.
@@ -127,14 +92,14 @@ pub fn decide(seen: &Seen<'_>, cluster: &Snapshot) -> Actions {
         let going = object.metadata.deletion_timestamp.is_some();
         // Old gangs go when their pods are gone: a scheduler that loses a gang's object while its
         // pods wait would count them by themselves.
-        if !kept && !going && !observe::in_use(object, seen.pods) {
+        if !kept && !going && !made::in_use(object, seen.pods) {
             actions.delete.push(object.clone());
         }
     }
     actions.apply = wanted
         .into_iter()
-        .map(observe::with_hash)
-        .filter(|object| !observe::is_settled(object, seen.made))
+        .map(made::with_hash)
+        .filter(|object| !made::is_settled(object, seen.made))
         .collect();
     actions
 }
@@ -235,24 +200,6 @@ fn sleepers(gangs: &[Standing], objects: &[DynamicObject]) -> Vec<DynamicObject>
     objects.iter().filter(named).cloned().collect()
 }
 
-fn count(pods: &[&Pod], phase: Phase) -> usize {
-    pods.iter().filter(|pod| pod.phase == phase).count()
-}
-
-/// A pending member whose gang can never have its quorum again, because others have finished.
-fn strand(gang: &Gang<'_>, pods: &[&Pod], why: &str) -> Option<String> {
-    let (done, waiting) = (count(pods, Phase::Succeeded), count(pods, Phase::Pending));
-    let live = count(pods, Phase::Bound) + waiting;
-    let quorum = gang.quorum();
-    let stranded = done > 0 && waiting > 0 && live < quorum as usize;
-    stranded.then(|| {
-        format!(
-            "{waiting} pod(s) wait for ever: {done} member(s) have finished, and the quorum of \
-             {quorum} cannot follow: {why}"
-        )
-    })
-}
-
 pub(super) fn owner(seen: &Seen<'_>, jobset: &JobSet<'_>) -> Owner {
     let meta = &jobset.metadata;
     Owner {
@@ -288,49 +235,4 @@ pub(super) fn is_stamped(jobset: &JobSet<'_>) -> bool {
         let meta = job.template.metadata.as_ref();
         meta.is_some_and(|m| m.annotation(keys::STAMP).is_some())
     })
-}
-
-fn standing(gang: &Gang<'_>, members: &[&Pod], made: &[DynamicObject]) -> Standing {
-    let name = gang.name().into_string();
-    let bound = count(members, Phase::Bound);
-    let done = count(members, Phase::Succeeded);
-    let object = made
-        .iter()
-        .find(|o| o.metadata.name.as_deref() == Some(&name));
-    let state = if members.is_empty() {
-        State::Empty
-    } else if bound + done >= gang.quorum() as usize {
-        State::Scheduled
-    } else {
-        let own = object.and_then(observe::scheduler_reason);
-        let pods = || members.iter().find_map(|pod| pod.unscheduled.clone());
-        State::Waiting(own.or_else(pods))
-    };
-    let pending = members.iter().filter(|pod| pod.phase == Phase::Pending);
-    Standing {
-        name,
-        state,
-        bound,
-        quorum: gang.quorum(),
-        size: gang.part.size(),
-        live: members.iter().filter(|pod| pod.phase.is_live()).count(),
-        suspect: "",
-        stranded: None,
-        pending: pending.map(|pod| pod.uid.clone()).collect(),
-        age: object.and_then(age).or_else(|| pods_age(members)),
-    }
-}
-
-fn age(object: &DynamicObject) -> Option<Duration> {
-    let created = object.metadata.creation_timestamp.as_ref()?.0;
-    Some(since(created))
-}
-
-fn pods_age(pods: &[&Pod]) -> Option<Duration> {
-    pods.iter().filter_map(|pod| pod.created).min().map(since)
-}
-
-fn since(time: Timestamp) -> Duration {
-    let age = Timestamp::now().duration_since(time);
-    Duration::try_from(age).unwrap_or_default()
 }

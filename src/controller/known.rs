@@ -8,7 +8,7 @@ use crate::gang::TimeoutAction;
 
 #[derive(Debug)]
 pub struct Known {
-    pub jobset: String,
+    pub workload: String,
     settled: bool,
     waiting_since: Instant,
     told: Option<(Instant, String)>,
@@ -23,10 +23,10 @@ pub struct Known {
 
 impl Known {
     /// A gang that is seen for the first time.
-    pub fn new(jobset: &str, gang: &Standing, actions: &Actions, now: Instant) -> Self {
+    pub fn new(workload: &str, gang: &Standing, actions: &Actions, now: Instant) -> Self {
         let settled = gang.state == State::Scheduled;
         Self {
-            jobset: jobset.to_owned(),
+            workload: workload.to_owned(),
             settled,
             waiting_since: now,
             told: None,

@@ -1,7 +1,7 @@
 //! The reconciler: makes the objects of gangs, keeps them in order, and says how gangs stand.
 //!
 //! [`decide`] is pure: from a JobSet, its members and what exists it says what to write. The rest
-//! is watches ([`jobsets`]), writes ([`write`]), what the cluster serves ([`discovery`]) and events
+//! is watches ([`run`]), writes ([`write`]), what the cluster serves ([`discovery`]) and events
 //! ([`status`]). It calls the same workload adapter and scheduler backends as admission does, and
 //! knows no HTTP.
 
@@ -9,10 +9,10 @@ pub mod authority;
 pub mod condition;
 pub mod decide;
 pub mod discovery;
-mod jobsets;
 mod known;
 mod lacking;
 pub mod lease;
+pub mod made;
 mod namers;
 mod nudge;
 pub mod observe;
@@ -21,6 +21,8 @@ mod queues;
 mod recent;
 mod replicas;
 mod revive;
+mod run;
+mod standing;
 mod status;
 pub mod workloads;
 mod write;
@@ -137,7 +139,8 @@ pub async fn reconcile(client: Client, cluster: Cluster) {
             }
         };
         let follow = async |workloads: Workloads| {
-            jobsets::run(client.clone(), Arc::clone(&cluster), &found, workloads).await;
+            workloads.appear(&client).await;
+            run::run(client.clone(), Arc::clone(&cluster), &found, workloads).await;
         };
         let following = futures::future::join_all(found.workloads.iter().copied().map(follow));
         if found.workloads.is_empty() {

@@ -1,23 +1,14 @@
-//! What the reconciler sees: members of gangs, and the objects that exist for them.
+//! What the reconciler sees of the members of gangs.
 //!
 //! Plain data, taken from watched objects and stripped to what a decision needs. No client here.
 
-use std::collections::BTreeMap;
-
 use k8s_openapi::jiff::Timestamp;
-use kube::core::{DynamicObject, Object, ObjectMeta};
+use kube::core::{Object, ObjectMeta};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
-use sha2::{Digest, Sha256};
 
 use crate::gang::{Attempt, Identity, Stamp};
-use crate::scheduler::object;
 use crate::workload::lws::replica;
 use crate::workload::{child, keys};
-
-/// The hash of what was applied last, as an annotation on each object that Muster makes. A gang
-/// whose objects carry the hash of what is wanted is settled: no write, also after a restart.
-pub const APPLIED: &str = "muster.dev/applied";
 
 /// A member, as far as its gang asks.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -219,85 +210,6 @@ fn unscheduled(status: &PodStatus) -> Option<String> {
     condition.message.clone().filter(|_| waits)
 }
 
-/// Drops what no decision reads from any watched object.
-pub fn strip_metadata(object: &mut DynamicObject) {
-    object.metadata.managed_fields = None;
-    if let Some(annotations) = &mut object.metadata.annotations {
-        annotations.remove("kubectl.kubernetes.io/last-applied-configuration");
-    }
-}
-
-/// The hash of what was applied last to an object.
-pub fn applied(object: &DynamicObject) -> Option<&str> {
-    let annotations = object.metadata.annotations.as_ref()?;
-    annotations.get(APPLIED).map(String::as_str)
-}
-
-/// The object with the hash of itself, by which the next look knows that nothing is to do.
-pub fn with_hash(mut object: DynamicObject) -> DynamicObject {
-    let text = serde_json::to_vec(&object).unwrap_or_default();
-    let digest = Sha256::digest(&text);
-    let hash: String = digest.iter().take(8).map(|b| format!("{b:02x}")).collect();
-    let annotations = object
-        .metadata
-        .annotations
-        .get_or_insert_with(BTreeMap::new);
-    annotations.insert(APPLIED.to_owned(), hash);
-    object
-}
-
-pub fn is_settled(wanted: &DynamicObject, made: &[DynamicObject]) -> bool {
-    made.iter().any(|object| {
-        object.metadata.name == wanted.metadata.name
-            && object.types.as_ref().map(|t| &t.kind) == wanted.types.as_ref().map(|t| &t.kind)
-            && applied(object) == applied(wanted)
-    })
-}
-
-/// Whether a live pod still belongs to the gang, or to the start of the workload, that an object
-/// is for.
-pub fn in_use(object: &DynamicObject, pods: &[Pod]) -> bool {
-    let labels = object.metadata.labels.as_ref();
-    let label = |key: &str| labels.and_then(|l| l.get(key)).map(String::as_str);
-    if let Some(key) = label(object::LIFE) {
-        let lives = |pod: &Pod| pod.life.as_ref().is_some_and(|life| life.key == key);
-        return pods.iter().any(|pod| pod.phase.is_live() && lives(pod));
-    }
-    let (part, index) = (label(object::PART), label(object::INDEX));
-    let (whole, own) = attempt(label(object::ATTEMPT).unwrap_or("0"));
-    pods.iter().filter(|pod| pod.phase.is_live()).any(|pod| {
-        pod.attempt.whole == whole
-            && part.is_none_or(|part| part == pod.part)
-            && index.is_none_or(|index| index == pod.index.to_string() && own == pod.attempt.own)
-    })
-}
-
-fn attempt(text: &str) -> (u32, u32) {
-    let (whole, own) = text.split_once('-').unwrap_or((text, "0"));
-    (whole.parse().unwrap_or(0), own.parse().unwrap_or(0))
-}
-
-/// Volcano (1.14) leaves `Unschedulable=True` in place when the gang is scheduled after all, and
-/// adds `Scheduled=True` with its own time; both times are UTC and of one length.
-fn is_stale(unschedulable: &Value, conditions: &[Value]) -> bool {
-    let time = |c: &Value| c["lastTransitionTime"].as_str().map(str::to_owned);
-    let mut scheduled = conditions.iter().filter(|c| c["type"] == "Scheduled");
-    scheduled.any(|c| c["status"] == "True" && time(c) >= time(unschedulable))
-}
-
-/// The scheduler's own word on a gang, from its object's conditions.
-pub fn scheduler_reason(object: &DynamicObject) -> Option<String> {
-    let conditions = object.data["status"]["conditions"].as_array()?;
-    let unmet = conditions.iter().rev().find(|c| {
-        let kind = c["type"].as_str().unwrap_or_default();
-        // Native: PodGroupScheduled (1.36), PodGroupInitiallyScheduled (1.37) is False;
-        // Volcano: Unschedulable is True.
-        kind.ends_with("Scheduled") && c["status"] == "False"
-            || kind == "Unschedulable" && c["status"] == "True" && !is_stale(c, conditions)
-    })?;
-    unmet["message"].as_str().map(str::to_owned)
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -343,22 +255,5 @@ mod tests {
         };
         assert!(pod("0").is_some());
         assert_eq!(pod("1"), None);
-    }
-
-    #[test]
-    fn what_volcano_said_before_it_scheduled_the_gang_is_not_its_word_any_more() {
-        let kind = super::super::write::resource("scheduling.volcano.sh", "v1beta1", "PodGroup");
-        let reason = |scheduled: &str| {
-            let mut group = DynamicObject::new("train", &kind);
-            let condition = |kind: &str, time: &str| json!({"type": kind, "status": "True", "message": kind, "lastTransitionTime": time});
-            group.data = json!({"status": {"conditions": [
-                condition("Unschedulable", "2026-01-01T00:00:05Z"),
-                condition("Scheduled", scheduled),
-            ]}});
-            scheduler_reason(&group)
-        };
-        assert_eq!(reason("2026-01-01T00:00:07Z"), None);
-        let again = reason("2026-01-01T00:00:03Z");
-        assert_eq!(again.as_deref(), Some("Unschedulable"));
     }
 }

@@ -15,7 +15,8 @@ use kube::core::DynamicObject;
 
 use super::decide::{self, Seen, Standing, State, Workload};
 use super::lacking;
-use super::observe::{self, Phase, Pod};
+use super::made;
+use super::observe::{Phase, Pod};
 use crate::admission::jobsets;
 use crate::gang::{FieldPath, Gang, Identity, Owner, Plan, WorkloadRef};
 use crate::scheduler::abilities::Bundles;
@@ -255,9 +256,8 @@ fn next(
     let listed = gangs.len() + others.len();
     if !missing.is_empty() {
         // It was let go alone before: its partner has ended or gone since.
-        let made = |object: &DynamicObject| {
-            observe::is_settled(&observe::with_hash(object.clone()), seen.made)
-        };
+        let made =
+            |object: &DynamicObject| made::is_settled(&made::with_hash(object.clone()), seen.made);
         if alone.iter().all(made) {
             return Next::Alone;
         }

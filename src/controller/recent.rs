@@ -12,7 +12,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
 use kube::core::DynamicObject;
 
-use super::observe;
+use super::made;
 
 /// Longer than a watch is behind on a busy cluster; then the cache is right.
 pub const TRUST: Duration = Duration::from_secs(10);
@@ -48,7 +48,7 @@ impl Write {
         match self {
             Self::Applied(answer) => {
                 shown.metadata.uid == answer.metadata.uid
-                    && observe::applied(shown) == observe::applied(answer)
+                    && made::applied(shown) == made::applied(answer)
             }
             Self::Deleted(uid) => shown.metadata.uid != *uid || is_going(shown),
         }
@@ -72,7 +72,7 @@ impl Recent {
         if is_going(&answer) {
             return;
         }
-        observe::strip_metadata(&mut answer);
+        made::strip_metadata(&mut answer);
         self.remember(Key::of(&answer), Write::Applied(Box::new(answer)));
     }
 
@@ -143,7 +143,7 @@ mod tests {
         let kind = GroupVersionKind::gvk("scheduling.k8s.io", "v1beta1", "PodGroup");
         let mut object = DynamicObject::new(name, &ApiResource::from_gvk(&kind)).within("ml");
         object.metadata.uid = Some(uid.to_owned());
-        object.metadata.annotations = Some([(observe::APPLIED.to_owned(), hash.to_owned())].into());
+        object.metadata.annotations = Some([(made::APPLIED.to_owned(), hash.to_owned())].into());
         object
     }
 
@@ -152,7 +152,7 @@ mod tests {
         let now = Instant::now() + after;
         let (seen, behind) = recent.lay_over_at(now, cached.to_vec(), |_| true);
         assert_eq!(behind.is_some(), !recent.lock().is_empty());
-        let hash = |o: &DynamicObject| observe::applied(o).unwrap_or_default().to_owned();
+        let hash = |o: &DynamicObject| made::applied(o).unwrap_or_default().to_owned();
         seen.iter().map(|o| (hash(o), is_going(o))).collect()
     }
 

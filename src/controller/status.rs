@@ -1,4 +1,4 @@
-//! What Muster tells about a gang: events on its JobSet, each once, and the timeout.
+//! What Muster tells about a gang: events on its workload, each once, and the timeout.
 //!
 //! A gang that is first seen settled is not told again: a restart of Muster writes nothing.
 
@@ -20,7 +20,7 @@ pub const PATIENCE: Duration = Duration::from_secs(5);
 /// The same gang is not told of more often than this, however often its reason changes.
 pub const SILENCE: Duration = Duration::from_secs(60);
 
-/// What a look at a JobSet's gangs brought.
+/// What a look at a workload's gangs brought.
 #[derive(Debug, Default)]
 pub struct News {
     events: Vec<Told>,
@@ -55,67 +55,67 @@ impl Memory {
     }
 
     /// Compares how the gangs stand with what is known.
-    pub fn look(&self, jobset: &str, actions: &Actions) -> News {
+    pub fn look(&self, workload: &str, actions: &Actions) -> News {
         let (mut news, now) = (News::default(), Instant::now());
         let mut known = self.gangs.lock().unwrap_or_else(PoisonError::into_inner);
         let names: Vec<&str> = actions.gangs.iter().map(|g| g.name.as_str()).collect();
-        known.retain(|name, k| k.jobset != jobset || names.contains(&name.as_str()));
+        known.retain(|name, k| k.workload != workload || names.contains(&name.as_str()));
         for gang in &actions.gangs {
             let entry = known.entry(gang.name.clone());
-            let entry = entry.or_insert_with(|| Known::new(jobset, gang, actions, now));
+            let entry = entry.or_insert_with(|| Known::new(workload, gang, actions, now));
             entry.update(now, gang, actions, &mut news);
         }
         if let Some(reason) = &actions.refused
-            && self.is_new_refusal(jobset, reason)
+            && self.is_new_refusal(workload, reason)
         {
             news.events.push(warning("GangRefused", reason.clone()));
         }
         news
     }
 
-    /// A deleted JobSet is never looked at again.
-    pub fn forget(&self, jobset: &str) {
+    /// A deleted workload is never looked at again.
+    pub fn forget(&self, workload: &str) {
         let mut gangs = self.gangs.lock().unwrap_or_else(PoisonError::into_inner);
-        gangs.retain(|_, known| known.jobset != jobset);
+        gangs.retain(|_, known| known.workload != workload);
         let mut refusals = self.refusals.lock().unwrap_or_else(PoisonError::into_inner);
-        refusals.remove(jobset);
+        refusals.remove(workload);
     }
 
     /// Publishes events; one that cannot be written is logged and dropped.
-    pub async fn publish(&self, jobset: &DynamicObject, news: &News) {
+    pub async fn publish(&self, workload: &DynamicObject, news: &News) {
         for told in &news.events {
-            self.send(jobset, told).await;
+            self.send(workload, told).await;
         }
     }
 
     /// Tells what came of the writes: gangs that are ready for their pods, or what is in the way.
-    pub async fn wrote(&self, jobset: &DynamicObject, done: &Done, gangs: &[Standing]) {
-        let uid = jobset.metadata.uid.as_deref().unwrap_or_default();
+    pub async fn wrote(&self, workload: &DynamicObject, done: &Done, gangs: &[Standing]) {
+        let uid = workload.metadata.uid.as_deref().unwrap_or_default();
         let obstacles = done.obstacles.join("; ");
         if !obstacles.is_empty() && self.is_new_refusal(uid, &obstacles) {
             let told = warning("GangRefused", obstacles);
-            self.send(jobset, &told).await;
+            self.send(workload, &told).await;
         }
         // A gang that lacks an object is not ready for its pods.
         if done.created > 0 && done.obstacles.is_empty() {
-            self.send(jobset, &created(gangs)).await;
+            self.send(workload, &created(gangs)).await;
         }
     }
 
-    fn is_new_refusal(&self, jobset: &str, note: &str) -> bool {
+    fn is_new_refusal(&self, workload: &str, note: &str) -> bool {
         let mut refusals = self.refusals.lock().unwrap_or_else(PoisonError::into_inner);
-        let before = refusals.insert(jobset.to_owned(), note.to_owned());
+        let before = refusals.insert(workload.to_owned(), note.to_owned());
         before.as_deref() != Some(note)
     }
 
-    async fn send(&self, jobset: &DynamicObject, told: &Told) {
-        let types = jobset.types.clone().unwrap_or_default();
+    async fn send(&self, workload: &DynamicObject, told: &Told) {
+        let types = workload.types.clone().unwrap_or_default();
         let reference = k8s_openapi::api::core::v1::ObjectReference {
             api_version: Some(types.api_version),
             kind: Some(types.kind),
-            name: jobset.meta().name.clone(),
-            namespace: jobset.meta().namespace.clone(),
-            uid: jobset.meta().uid.clone(),
+            name: workload.meta().name.clone(),
+            namespace: workload.meta().namespace.clone(),
+            uid: workload.meta().uid.clone(),
             ..Default::default()
         };
         let event = Event {

@@ -1,6 +1,11 @@
 //! The kinds of workloads that are followed, and how their members and objects are found.
 
-use kube::core::{ApiResource, DynamicObject};
+use std::pin::pin;
+
+use futures::StreamExt as _;
+use kube::core::{ApiResource, DynamicObject, PartialObjectMeta};
+use kube::runtime::{WatchStreamExt as _, watcher};
+use kube::{Api, Client};
 
 use super::observe::WatchedPod;
 use super::write::resource;
@@ -44,6 +49,20 @@ impl Workloads {
     pub fn resource(self) -> ApiResource {
         let (group, version) = self.api_version().split_once('/').unwrap_or_default();
         resource(group, version, self.kind().as_str())
+    }
+
+    /// Waits until there is one: of a kind that nobody uses nothing else is watched.
+    pub async fn appear(self, client: &Client) {
+        let api: Api<PartialObjectMeta<DynamicObject>> =
+            Api::all_with(client.clone(), &self.resource());
+        let events = watcher(api, watcher::Config::default()).default_backoff();
+        let mut seen = pin!(events.touched_objects());
+        while let Some(seen) = seen.next().await {
+            match seen {
+                Ok(_) => return,
+                Err(error) => tracing::warn!(%error, kind = self.plural(), "cannot watch"),
+            }
+        }
     }
 
     /// The label of a member that holds its workload's name.

@@ -1,4 +1,4 @@
-//! What the reconciler writes: objects of gangs, the JobSet's suspension and its condition.
+//! What the reconciler writes: objects of gangs, a JobSet's suspension, the workload's condition.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use crate::workload::keys;
 /// The field manager of everything that Muster writes.
 pub const MANAGER: &str = "muster";
 
-/// Why a JobSet could not be brought in order; it is tried again.
+/// Why a workload could not be brought in order; it is tried again.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("cannot {what}: {source}")]
@@ -41,7 +41,7 @@ pub fn resource(group: &str, version: &str, kind: &str) -> ApiResource {
     ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind))
 }
 
-/// What came of the writes for one JobSet.
+/// What came of the writes for one workload.
 #[derive(Debug, Default)]
 pub struct Done {
     /// How many objects are new.
@@ -85,11 +85,11 @@ impl Writer {
     /// Applies and deletes what was decided.
     pub async fn carry_out(
         &self,
-        jobset: &DynamicObject,
+        workload: &DynamicObject,
         actions: &Actions,
         made: &[DynamicObject],
     ) -> Result<Done, Error> {
-        let uid = jobset.uid().unwrap_or_default();
+        let uid = workload.uid().unwrap_or_default();
         let mut done = Done::default();
         for object in &actions.apply {
             let known = made.iter().any(|m| m.metadata.name == object.metadata.name);
@@ -166,11 +166,11 @@ impl Writer {
         Ok(())
     }
 
-    pub async fn suspend(&self, jobset: &DynamicObject) -> Result<(), Error> {
+    pub async fn suspend(&self, workload: &DynamicObject) -> Result<(), Error> {
         let patch = serde_json::json!({"spec": {"suspend": true}});
-        self.api(jobset)
+        self.api(workload)
             .patch(
-                &jobset.name_any(),
+                &workload.name_any(),
                 &PatchParams::default(),
                 &Patch::Merge(&patch),
             )
@@ -181,7 +181,11 @@ impl Writer {
 
     /// Suspends or resumes a JobSet whose gang is to have a new round. Says whether the JobSet was
     /// still as it was seen; if not, it is looked at again.
-    pub async fn revive(&self, jobset: &DynamicObject, step: &revive::Step) -> Result<bool, Error> {
+    pub async fn revive(
+        &self,
+        workload: &DynamicObject,
+        step: &revive::Step,
+    ) -> Result<bool, Error> {
         let (mark, suspend) = match step {
             revive::Step::Suspend(_) => (Some("true"), Some(true)),
             revive::Step::Resume => (None, Some(false)),
@@ -189,14 +193,14 @@ impl Writer {
             revive::Step::Nothing | revive::Step::Tell(_) => return Ok(true),
         };
         let mut patch = serde_json::json!({"metadata": {
-            "resourceVersion": jobset.resource_version(),
+            "resourceVersion": workload.resource_version(),
             "annotations": {keys::REVIVING: mark},
         }});
         if let Some(suspend) = suspend {
             patch["spec"] = serde_json::json!({"suspend": suspend});
         }
-        let (name, params) = (jobset.name_any(), PatchParams::default());
-        let api = self.api(jobset);
+        let (name, params) = (workload.name_any(), PatchParams::default());
+        let api = self.api(workload);
         match api.patch(&name, &params, &Patch::Merge(&patch)).await {
             Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(false),
             other => other
@@ -205,10 +209,10 @@ impl Writer {
         }
     }
 
-    /// Applies a condition to the JobSet's status, or says when to look again.
+    /// Applies a condition to the workload's status, or says when to look again.
     pub async fn step(
         &self,
-        jobset: &DynamicObject,
+        workload: &DynamicObject,
         step: Step,
     ) -> Result<Option<Duration>, Error> {
         let condition = match step {
@@ -216,8 +220,8 @@ impl Writer {
             Step::Later(after) => return Ok(Some(after)),
             Step::Write(condition) => condition,
         };
-        let name = jobset.name_any();
-        let types = jobset.types.clone().unwrap_or_default();
+        let name = workload.name_any();
+        let types = workload.types.clone().unwrap_or_default();
         let patch = serde_json::json!({
             "apiVersion": types.api_version,
             "kind": types.kind,
@@ -225,7 +229,7 @@ impl Writer {
             "status": {"conditions": [condition]},
         });
         let params = PatchParams::apply(MANAGER).force();
-        let api = self.api(jobset);
+        let api = self.api(workload);
         match api
             .patch_status(&name, &params, &Patch::Apply(&patch))
             .await

@@ -1,4 +1,5 @@
-//! The reconcile loop over workloads of one kind: caches in, writes out. What to write is decided elsewhere.
+//! The reconcile loop over workloads of one kind: caches in, writes out. What to write is decided
+//! elsewhere.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -18,6 +19,7 @@ use serde::de::DeserializeOwned;
 use super::condition::Conditions;
 use super::decide::{self, Seen, Workload};
 use super::discovery::Found;
+use super::made;
 use super::namers::{look_up, tell_namers};
 use super::nudge::Sleepers;
 use super::observe::{self, Pod, WatchedPod};
@@ -42,7 +44,7 @@ struct Context {
     workloads: Workloads,
     writer: Writer,
     cluster: Arc<ArcSwap<Snapshot>>,
-    jobsets: Store<DynamicObject>,
+    known: Store<DynamicObject>,
     pods: Store<WatchedPod>,
     objects: Vec<Store<DynamicObject>>,
     memory: Arc<Memory>,
@@ -59,26 +61,26 @@ pub async fn run(
     found: &Found,
     workloads: Workloads,
 ) {
-    let jobsets = workloads.resource();
-    let (jobset_reader, jobset_writer) = store(&jobsets);
+    let kind = workloads.resource();
+    let (reader, writer) = store(&kind);
     let memory = Arc::new(Memory::new(client.clone()));
     let revivals = Arc::new(Revivals::default());
     let of = (Arc::clone(&memory), Arc::clone(&revivals));
     let (sender, namers) = mpsc::unbounded();
-    let jobset_stream = watch::<DynamicObject>(&client, &jobsets, watcher::Config::default())
+    let stream = watch::<DynamicObject>(&client, &kind, watcher::Config::default())
         .inspect(move |event| {
-            if let Ok(watcher::Event::Delete(jobset)) = event {
-                let uid = jobset.metadata.uid.as_deref().unwrap_or_default();
+            if let Ok(watcher::Event::Delete(workload)) = event {
+                let uid = workload.metadata.uid.as_deref().unwrap_or_default();
                 of.0.forget(uid);
                 of.1.forget(uid);
             }
         })
-        .modify(strip(&jobsets))
-        .reflect(jobset_writer)
+        .modify(strip(&kind))
+        .reflect(writer)
         .inspect(tell_namers(sender))
         .touched_objects();
-    let mut controller = Controller::for_stream_with(jobset_stream, jobset_reader, jobsets.clone())
-        .reconcile_on(namers);
+    let mut controller =
+        Controller::for_stream_with(stream, reader, kind.clone()).reconcile_on(namers);
 
     let pods = resource("", "v1", "Pod");
     let (pod_reader, pod_writer) = store(&pods);
@@ -87,7 +89,7 @@ pub async fn run(
         .modify(observe::strip_pod)
         .reflect(pod_writer)
         .touched_objects();
-    let (of, label) = (jobsets.clone(), workloads.name_label());
+    let (of, label) = (kind.clone(), workloads.name_label());
     controller = controller.watches_stream_with(
         pod_stream,
         move |pod: WatchedPod| workload_of(&pod, label, &of),
@@ -116,7 +118,7 @@ pub async fn run(
         queues: Queues::new(client.clone()),
         writer: Writer::new(client),
         cluster,
-        jobsets: controller.store(),
+        known: controller.store(),
         pods: pod_reader,
         objects,
     });
@@ -163,7 +165,7 @@ fn strip(kind: &ApiResource) -> impl FnMut(&mut DynamicObject) + use<> {
     };
     move |object| {
         object.types = Some(types.clone());
-        observe::strip_metadata(object);
+        made::strip_metadata(object);
     }
 }
 
@@ -178,44 +180,44 @@ fn workload_of(
     Some(ObjectRef::new_with(name, kind.clone()).within(&namespace))
 }
 
-fn on_error(jobset: Arc<DynamicObject>, error: &Error, _context: Arc<Context>) -> Action {
-    let name = jobset.name_any();
-    let namespace = jobset.namespace().unwrap_or_default();
+fn on_error(workload: Arc<DynamicObject>, error: &Error, _context: Arc<Context>) -> Action {
+    let name = workload.name_any();
+    let namespace = workload.namespace().unwrap_or_default();
     tracing::warn!(namespace, name, %error, "the workload is tried again");
     Action::requeue(Duration::from_secs(2))
 }
 
-async fn reconcile(jobset: Arc<DynamicObject>, context: Arc<Context>) -> Result<Action, Error> {
-    let namespace = jobset.namespace().unwrap_or_default();
-    let uid = jobset.uid().unwrap_or_default();
-    let json = serde_json::to_string(&*jobset).map_err(|e| Error::Read(e.to_string()))?;
-    let view = object::read(context.workloads.kind(), &json);
-    let view = view.map_err(|error| Error::Read(error.to_string()))?;
-    let workload = match &view {
-        Object::JobSet(view) => Workload::JobSet(view),
-        Object::LeaderWorkerSet(view) => Workload::LeaderWorkerSet(view),
+async fn reconcile(workload: Arc<DynamicObject>, context: Arc<Context>) -> Result<Action, Error> {
+    let namespace = workload.namespace().unwrap_or_default();
+    let uid = workload.uid().unwrap_or_default();
+    let json = serde_json::to_string(&*workload).map_err(|e| Error::Read(e.to_string()))?;
+    let read = object::read(context.workloads.kind(), &json);
+    let read = read.map_err(|error| Error::Read(error.to_string()))?;
+    let view = match &read {
+        Object::JobSet(jobset) => Workload::JobSet(jobset),
+        Object::LeaderWorkerSet(lws) => Workload::LeaderWorkerSet(lws),
         _ => return Ok(Action::await_change()),
     };
-    // An unfilled cache would look like nothing made. Asked, not awaited: of several JobSets that
+    // An unfilled cache would look like nothing made. Asked, not awaited: of several workloads that
     // wait for one cache, it would wake the last only, and the others never again.
     if !is_filled(&context.pods) || !context.objects.iter().all(is_filled) {
         return Ok(Action::requeue(Duration::from_millis(50)));
     }
-    let pods = context.members(&jobset);
+    let pods = context.members(&workload);
     let made = context.made(&namespace, &uid);
-    let of_jobset = |object: &DynamicObject| owned(&object.metadata, &uid);
-    let (made, behind) = context.writer.recent.lay_over(made, of_jobset);
+    let of_it = |object: &DynamicObject| owned(&object.metadata, &uid);
+    let (made, behind) = context.writer.recent.lay_over(made, of_it);
     let cluster = context.cluster.load();
-    let partners = match workload {
-        Workload::JobSet(view) => {
-            let members = |jobset: &DynamicObject| context.members(jobset);
-            let known = &context.jobsets;
-            look_up(&view.metadata, &namespace, known, members, &cluster)
+    let partners = match view {
+        Workload::JobSet(jobset) => {
+            let members = |other: &DynamicObject| context.members(other);
+            let known = &context.known;
+            look_up(&jobset.metadata, &namespace, known, members, &cluster)
         }
         Workload::LeaderWorkerSet(_) => Vec::new(),
     };
     let seen = Seen {
-        workload,
+        workload: view,
         namespace: &namespace,
         pods: &pods,
         made: &made,
@@ -223,7 +225,7 @@ async fn reconcile(jobset: Arc<DynamicObject>, context: Arc<Context>) -> Result<
     };
     let mut actions = decide::decide(&seen, &cluster);
     drop(cluster);
-    let done = context.writer.carry_out(&jobset, &actions, &made).await?;
+    let done = context.writer.carry_out(&workload, &actions, &made).await?;
     let sleepers = actions.sleepers.iter();
     let sleepers = sleepers.map(|object| (context.writer.api(object), object.name_any()));
     context.sleepers.set(&uid, sleepers.collect());
@@ -232,27 +234,29 @@ async fn reconcile(jobset: Arc<DynamicObject>, context: Arc<Context>) -> Result<
     {
         actions.blame(&trouble);
     }
-    context.memory.wrote(&jobset, &done, &actions.gangs).await;
+    context.memory.wrote(&workload, &done, &actions.gangs).await;
     let mut news = context.memory.look(&uid, &actions);
     actions.broken = news.broken.take();
-    let step = match workload {
-        Workload::JobSet(view) => context.revivals.look(&uid, view, &pods, &actions),
+    let step = match view {
+        Workload::JobSet(jobset) => context.revivals.look(&uid, jobset, &pods, &actions),
         // LeaderWorkerSet makes a replica anew that loses a pod, and then it is a new gang.
         Workload::LeaderWorkerSet(_) => Step::Nothing,
     };
-    if context.writer.revive(&jobset, &step).await? {
+    if context.writer.revive(&workload, &step).await? {
         match step {
             Step::Suspend(note) => news.warn("GangRevived", note),
             Step::Tell(note) => news.warn("GangStuck", note),
             Step::Nothing | Step::Resume | Step::Forget => {}
         }
     }
-    context.memory.publish(&jobset, &news).await;
+    context.memory.publish(&workload, &news).await;
     if news.timed_out == Some(TimeoutAction::Suspend) {
-        context.writer.suspend(&jobset).await?;
+        context.writer.suspend(&workload).await?;
     }
-    let step = context.conditions.step(&jobset, &actions, &done.obstacles);
-    let held = context.writer.step(&jobset, step).await?;
+    let step = context
+        .conditions
+        .step(&workload, &actions, &done.obstacles);
+    let held = context.writer.step(&workload, step).await?;
     // Nothing tells when a foreign object goes: only Muster's own are watched.
     let blocked = (!done.obstacles.is_empty()).then_some(BLOCKED);
     let again = [behind, blocked, held, news.look_again];
