@@ -102,6 +102,22 @@ fn a_changed_template_is_stamped_anew() {
     assert!(refusal(&old, &new, &cluster).contains("lacks the stamp"));
 }
 
+/// `kubectl replace` with another image drops what Muster has written.
+#[test]
+fn a_new_template_goes_to_the_scheduler_that_the_old_one_went_to() {
+    let volcano = Snapshot::assumed(SchedulerKind::Volcano, Dialect::V1_37);
+    let old = stored(&volcano);
+    let mut new = manifest();
+    new["spec"]["leaderWorkerTemplate"]["size"] = json!(6);
+    let after = mutated(LWS, Some(&old), &new, &cluster());
+    let chosen = &after["metadata"]["annotations"]["muster.dev/scheduler"];
+    assert_eq!(
+        (chosen, &stamp(&after)["scheduler"]),
+        (&json!("volcano"), &json!("volcano"))
+    );
+    warnings(&old, &after, &cluster());
+}
+
 #[test]
 fn one_that_predates_muster_is_stamped_with_its_next_template() {
     let cluster = cluster();
@@ -373,4 +389,13 @@ fn workers_that_come_later_are_a_gang_beside_their_leader() {
         .map(|o| json!(o.metadata.name))
         .collect();
     assert_eq!([link(&first), link(&worker)], names[..]);
+    // Once the leader is on a node, the room is its workers' own to ask for.
+    let mut placed = first.clone();
+    placed["spec"]["nodeName"] = json!("node");
+    let actions = reconcile(&lws, &[seen(&placed, "Running")], &actions.apply, &cluster);
+    let [leader] = &actions.apply[..] else {
+        panic!("{actions:?}");
+    };
+    let own = json!({"minMember": 1, "minResources": {"cpu": "2"}});
+    assert_eq!(leader.data["spec"], own);
 }

@@ -202,6 +202,7 @@ mod tests {
                 stranded: None,
                 pending: Default::default(),
                 age: Some(Duration::from_secs(age)),
+                waited: None,
             }],
             ..Actions::default()
         }

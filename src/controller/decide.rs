@@ -20,6 +20,7 @@ use crate::workload::jobset::update;
 use crate::workload::jobset::view::{API_VERSION, JobSet, KIND};
 use crate::workload::keys;
 use crate::workload::lws::view::LeaderWorkerSet;
+use crate::workload::view::Meta;
 
 /// A workload, as far as its gangs go.
 #[derive(Debug, Clone, Copy)]
@@ -200,11 +201,19 @@ fn sleepers(gangs: &[Standing], objects: &[DynamicObject]) -> Vec<DynamicObject>
     objects.iter().filter(named).cloned().collect()
 }
 
+/// The owner of a JobSet's gangs.
 pub(super) fn owner(seen: &Seen<'_>, jobset: &JobSet<'_>) -> Owner {
-    let meta = &jobset.metadata;
+    owner_as((API_VERSION, KIND), seen, &jobset.metadata)
+}
+
+pub(super) fn owner_as(
+    (api_version, kind): (&'static str, &'static str),
+    seen: &Seen<'_>,
+    meta: &Meta<'_>,
+) -> Owner {
     Owner {
-        api_version: API_VERSION,
-        kind: KIND,
+        api_version,
+        kind,
         namespace: seen.namespace.to_owned(),
         name: meta.name.as_deref().unwrap_or_default().to_owned(),
         uid: meta.uid.as_deref().unwrap_or_default().to_owned(),

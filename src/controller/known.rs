@@ -50,6 +50,7 @@ impl Known {
             State::Scheduled => {
                 self.whole = true;
                 self.broken = None;
+                self.timed_out = false;
                 if !self.settled {
                     self.settled = true;
                     let note =
@@ -87,7 +88,7 @@ impl Known {
             }
             Some(_) => {}
             None => {
-                let left = limit.saturating_sub(gang.age.unwrap_or_default());
+                let left = limit.saturating_sub(gang.waited.unwrap_or_default());
                 news.again_in(left + Duration::from_millis(100));
             }
         }
@@ -148,8 +149,7 @@ impl Standing {
     /// By how much the gang has waited longer than it may.
     fn overdue(&self, actions: &Actions) -> Option<Duration> {
         let (limit, _) = actions.timeout?;
-        let waits = self.state != State::Scheduled;
-        self.age?.checked_sub(limit).filter(|_| waits)
+        self.waited?.checked_sub(limit).filter(|_| self.waits())
     }
 }
 
@@ -182,7 +182,35 @@ mod tests {
             stranded: None,
             pending: Default::default(),
             age: Some(Duration::from_secs(age)),
+            waited: Some(Duration::from_secs(age)),
         }
+    }
+
+    #[test]
+    fn time_runs_while_members_wait_and_not_before_they_exist_or_while_they_run() {
+        let actions = Actions {
+            timeout: Some((Duration::from_secs(60), TimeoutAction::Suspend)),
+            ..Actions::default()
+        };
+        let late = |waited: Option<u64>, state: State| Standing {
+            waited: waited.map(Duration::from_secs),
+            state,
+            ..gang(0, 7200)
+        };
+        let mut known = Known::new("4d1c", &late(None, State::Empty), &actions, Instant::now());
+        let mut timed_out = |standing: Standing| {
+            let mut news = News::default();
+            known.update(Instant::now(), &standing, &actions, &mut news);
+            news.timed_out.is_some()
+        };
+        assert!(!timed_out(late(None, State::Empty)));
+        assert!(!timed_out(late(Some(59), State::Waiting(None))));
+        assert!(timed_out(late(Some(60), State::Waiting(None))));
+        assert!(!timed_out(late(Some(61), State::Waiting(None))), "once");
+        assert!(!timed_out(gang(4, 7200)));
+        // A replacement that waits has its own time.
+        assert!(!timed_out(late(Some(1), State::Waiting(None))));
+        assert!(timed_out(late(Some(60), State::Waiting(None))));
     }
 
     /// What is said of a gang of which so many are placed at these seconds, each time as broken.

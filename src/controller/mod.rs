@@ -1,9 +1,10 @@
 //! The reconciler: makes the objects of gangs, keeps them in order, and says how gangs stand.
 //!
-//! [`decide`] is pure: from a JobSet, its members and what exists it says what to write. The rest
-//! is watches ([`run`]), writes ([`write`]), what the cluster serves ([`discovery`]) and events
-//! ([`status`]). It calls the same workload adapter and scheduler backends as admission does, and
-//! knows no HTTP.
+//! [`decide`] is pure: from a workload, its members ([`observe`]) and what exists for it ([`made`]) it
+//! says what to write; the replicas of a LeaderWorkerSet each by its own stamp ([`replicas`]), bundles
+//! with their partners ([`partners`]). The rest is watches ([`run`]), writes ([`write`]), what the
+//! cluster serves ([`discovery`]) and events ([`status`]). It calls the same workload adapters and
+//! scheduler backends as admission does, and knows no HTTP.
 
 pub mod authority;
 pub mod condition;

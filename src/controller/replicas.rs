@@ -5,9 +5,9 @@
 
 use kube::core::DynamicObject;
 
-use super::decide::{Actions, Seen, follow};
-use super::observe::{Life, Linked, Pod};
-use crate::gang::{FieldPath, Gang, Owner, Stamp};
+use super::decide::{Actions, Seen, follow, owner_as};
+use super::observe::{Life, Linked, Phase, Pod};
+use crate::gang::{FieldPath, Gang, Part, Stamp};
 use crate::scheduler::{self, Snapshot};
 use crate::workload::lws::replica::{self, identity, stamped_plan};
 use crate::workload::lws::view::{API_VERSION, KIND, LeaderWorkerSet};
@@ -26,7 +26,7 @@ pub fn wanted(
     // It cannot be suspended.
     actions.timeout = limit.map(|limit| (limit, Default::default()));
     actions.refused = refused(seen, lws);
-    let owner = owner(seen, lws);
+    let owner = owner_as((API_VERSION, KIND), seen, &lws.metadata);
     let mut objects = Vec::new();
     let mut pods = seen.pods.to_vec();
     pods.sort_by(|a, b| (index(a), key(a)).cmp(&(index(b), key(b))));
@@ -42,6 +42,11 @@ pub fn wanted(
             }
         };
         let mut plan = stamped_plan(stamp);
+        if pods.iter().any(is_placed_leader) {
+            // Volcano (1.14) keeps what a running PodGroup does not use of its minResources from all
+            // others, its own workers' PodGroup among them.
+            plan.parts = plan.parts.into_iter().map(Part::started).collect();
+        }
         plan.policy.timeout.clone_from(&policy.timeout);
         let of = replica::Life {
             namespace: seen.namespace,
@@ -57,6 +62,11 @@ pub fn wanted(
         objects.extend(follow(&seen, backend, &owner, &plan, gangs, actions));
     }
     objects
+}
+
+fn is_placed_leader(pod: &Pod) -> bool {
+    let leads = pod.life.as_ref().is_some_and(|life| life.leader.is_some());
+    leads && pod.phase == Phase::Bound
 }
 
 /// The number of a pod's replica, for people.
@@ -100,15 +110,4 @@ fn refused(seen: &Seen<'_>, lws: &LeaderWorkerSet<'_>) -> Option<String> {
          leaderWorkerTemplate changes"
             .to_owned()
     })
-}
-
-fn owner(seen: &Seen<'_>, lws: &LeaderWorkerSet<'_>) -> Owner {
-    let meta = &lws.metadata;
-    Owner {
-        api_version: API_VERSION,
-        kind: KIND,
-        namespace: seen.namespace.to_owned(),
-        name: meta.name.as_deref().unwrap_or_default().to_owned(),
-        uid: meta.uid.as_deref().unwrap_or_default().to_owned(),
-    }
 }

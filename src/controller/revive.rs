@@ -129,6 +129,7 @@ mod tests {
                 stranded: None,
                 pending: pending.map(|pod| pod.uid.clone()).collect(),
                 age: None,
+                waited: None,
             }],
             ..Actions::default()
         };

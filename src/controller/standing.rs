@@ -38,6 +38,9 @@ pub struct Standing {
     pub pending: BTreeSet<String>,
     /// How long the gang's object has existed; where it has none, its oldest pod.
     pub age: Option<Duration>,
+    /// How long a member has waited for a node. Not the gang's age: its pods may come late, as those
+    /// of a ReplicatedJob that depends on another, and a gang that has run may wait again.
+    pub waited: Option<Duration>,
 }
 
 impl Standing {
@@ -80,7 +83,8 @@ pub fn standing(gang: &Gang<'_>, members: &[&Pod], made: &[DynamicObject]) -> St
         let pods = || members.iter().find_map(|pod| pod.unscheduled.clone());
         State::Waiting(own.or_else(pods))
     };
-    let pending = members.iter().filter(|pod| pod.phase == Phase::Pending);
+    let mut pending = members.to_vec();
+    pending.retain(|pod| pod.phase == Phase::Pending);
     Standing {
         name,
         state,
@@ -90,7 +94,8 @@ pub fn standing(gang: &Gang<'_>, members: &[&Pod], made: &[DynamicObject]) -> St
         live: members.iter().filter(|pod| pod.phase.is_live()).count(),
         suspect: "",
         stranded: None,
-        pending: pending.map(|pod| pod.uid.clone()).collect(),
+        waited: pods_age(&pending),
+        pending: pending.iter().map(|pod| pod.uid.clone()).collect(),
         age: object.and_then(age).or_else(|| pods_age(members)),
     }
 }

@@ -247,6 +247,15 @@ impl Part {
         &self.later
     }
 
+    /// The same part once it runs: those that came later now ask for their room themselves.
+    #[must_use]
+    pub fn started(mut self) -> Self {
+        // A part of what could be counted can be counted.
+        self.min_resources = min_resources(&self.roles, self.quorum).unwrap_or_default();
+        self.later.clear();
+        self
+    }
+
     /// The least that a quorum of one gang needs, and those that come later.
     pub fn min_resources(&self) -> &ResourceList {
         &self.min_resources
@@ -354,6 +363,17 @@ mod tests {
         let part = draft(vec![role("big", 2, "8"), role("small", 4, "")], Some(5));
         let part = part.build().unwrap().unwrap();
         assert_eq!(part.min_resources().get("cpu").unwrap().to_string(), "8");
+    }
+
+    #[test]
+    fn the_room_of_those_that_come_later_counts_until_the_first_have_started() {
+        let mut leader = draft(vec![role("leader", 1, "2")], None);
+        leader.later = vec![role("workers", 3, "1")];
+        let leader = leader.build().unwrap().unwrap();
+        assert_eq!(leader.min_resources().get("cpu").unwrap().to_string(), "5");
+        let leader = leader.started();
+        assert_eq!(leader.min_resources().get("cpu").unwrap().to_string(), "2");
+        assert!(leader.later().is_empty());
     }
 
     #[test]

@@ -13,7 +13,7 @@ use serde_json::Value;
 use super::judge::{Judged, choose};
 use super::patch::PatchBuilder;
 use super::{Decided, Decision, Patch, Phase, Review};
-use crate::gang::{FieldError, FieldPath, Unasked};
+use crate::gang::{FieldError, FieldPath, Located, Unasked};
 use crate::scheduler::{self, Snapshot};
 use crate::workload::keys;
 use crate::workload::lws;
@@ -24,9 +24,22 @@ use stamps::{is_same, missing, put_back, stamp, stored_stamp};
 const REMEDY: &str = "change leaderWorkerTemplate in the same update, which replaces every replica \
                       anyway, or create the LeaderWorkerSet anew";
 
-/// Reads a LeaderWorkerSet that is stamped now, and holds its plan against its scheduler.
-pub fn judge(lws: &LeaderWorkerSet<'_>, namespace: &str, cluster: &Snapshot) -> Judged {
-    let reading = lws::read(lws, cluster.leader_worker_sets);
+/// Reads a LeaderWorkerSet that is stamped now, and holds its plan against its scheduler: the one
+/// that was chosen for it before, unless it names another.
+fn judge(
+    lws: &LeaderWorkerSet<'_>,
+    old: Option<&LeaderWorkerSet<'_>>,
+    namespace: &str,
+    cluster: &Snapshot,
+) -> Judged {
+    let mut reading = lws::read(lws, cluster.leader_worker_sets);
+    let policy = &mut reading.plan.policy;
+    let stored = old.and_then(|old| old.metadata.annotation(keys::SCHEDULER));
+    if let (None, Some(stored)) = (lws.metadata.annotation(keys::SCHEDULER), stored) {
+        let at = FieldPath::new("metadata").child("annotations");
+        let at = at.key(keys::SCHEDULER);
+        policy.scheduler = stored.parse().ok().map(|kind| Located::new(kind, at));
+    }
     Judged::of(reading, |plan| choose(plan, namespace, cluster))
 }
 
@@ -60,11 +73,11 @@ pub fn decide(
             return keep(phase, old, new, before, now, kept);
         }
     }
-    let mut judged = judge(new, namespace, cluster);
+    let mut judged = judge(new, old, namespace, cluster);
     let gang = judged.gang();
     let mut patch = PatchBuilder::default();
     match phase {
-        Phase::Mutate => stamp(&mut patch, new, old, &judged),
+        Phase::Mutate => stamp(&mut patch, new, &judged),
         Phase::Validate if judged.errors.is_empty() => judged.errors = missing(new, &judged),
         Phase::Validate => {}
     }

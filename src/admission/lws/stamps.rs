@@ -61,20 +61,13 @@ fn marks(
     Some(marks)
 }
 
-pub fn stamp(
-    patch: &mut PatchBuilder,
-    lws: &LeaderWorkerSet<'_>,
-    old: Option<&LeaderWorkerSet<'_>>,
-    judged: &Judged,
-) {
+pub fn stamp(patch: &mut PatchBuilder, lws: &LeaderWorkerSet<'_>, judged: &Judged) {
     if let Some(backend) = judged.backend {
         // What was asked for by configuration is written down: it holds when that changes.
-        let stored = old.and_then(|old| old.metadata.annotation(keys::SCHEDULER));
-        let choice = stored.unwrap_or(backend.kind().as_str());
-        let mut own = BTreeMap::from([(keys::GANG_MODE, "ReplicatedGang".to_owned())]);
-        if lws.metadata.annotation(keys::SCHEDULER).is_none() {
-            own.insert(keys::SCHEDULER, choice.to_owned());
-        }
+        let own = BTreeMap::from([
+            (keys::GANG_MODE, "ReplicatedGang".to_owned()),
+            (keys::SCHEDULER, backend.kind().as_str().to_owned()),
+        ]);
         patch.metadata(&[], Some(&lws.metadata), &BTreeMap::new(), &own);
     }
     for (field, template) in lws.templates() {
