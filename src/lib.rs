@@ -16,9 +16,9 @@
 //! - [`scheduler`]: a plan to marks and objects, and what a scheduler cannot do.
 //! - [`admission`]: an AdmissionReview to a decision and a JSON patch. Start at
 //!   [`admission::decide`].
-//! - [`controller`]: makes a plan's objects in a cluster and follows them.
 //! - [`server`], [`certs`]: the HTTPS server around admission. Know nothing of gangs.
-//! - [`controller`]: what runs beside admission in a cluster: leadership, Muster's own CA.
+//! - [`controller`]: what runs beside admission in a cluster: makes a plan's objects and follows
+//!   them; leadership, Muster's own CA.
 //! - [`cli`], [`args`]: `check`, `render`, `serve`, `certs`.
 //!
 //! Dependencies point from the bottom of this list to its top, and never back.

@@ -81,6 +81,7 @@ fn pod(index: usize, attempt: u32, phase: Phase) -> Pod {
             whole: attempt,
             own: 0,
         },
+        round: Default::default(),
         life: None,
         phase,
         created: None,

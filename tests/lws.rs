@@ -130,6 +130,10 @@ fn one_that_predates_muster_is_stamped_with_its_next_template() {
     new["spec"]["leaderWorkerTemplate"]["size"] = json!(3);
     let after = mutated(LWS, Some(&old), &new, &cluster);
     assert_eq!(stamp(&after)["size"], 3);
+    // Its knobs bind nobody yet.
+    let mut off = old.clone();
+    off["metadata"]["annotations"]["muster.dev/gang-mode"] = json!("Off");
+    warnings(&old, &off, &cluster);
 }
 
 #[test]
@@ -144,13 +148,22 @@ fn a_knob_changes_only_with_the_template() {
     let off = change(|lws| lws["metadata"]["annotations"]["muster.dev/gang-mode"] = json!("Off"));
     insta::assert_snapshot!(refusal(&old, &off, &cluster), @r#"metadata.annotations[muster.dev/gang-mode]: Invalid value: "Off": it was "ReplicatedGang", and the replicas keep their gangs; change leaderWorkerTemplate in the same update, which replaces every replica anyway, or create the LeaderWorkerSet anew"#);
     let ready = change(|lws| lws["spec"]["startupPolicy"] = json!("LeaderReady"));
-    insta::assert_snapshot!(refusal(&old, &ready, &cluster), @r#"spec.startupPolicy: Invalid value: "LeaderReady": its gangs are made for the order that it has; change leaderWorkerTemplate in the same update, which replaces every replica anyway, or create the LeaderWorkerSet anew"#);
+    insta::assert_snapshot!(refusal(&old, &ready, &cluster), @r#"spec.startupPolicy: Invalid value: "LeaderReady": replicas that are made anew before the rollout reaches them would wait for workers that are not made; create the LeaderWorkerSet anew"#);
     let both = change(|lws| {
         lws["spec"]["startupPolicy"] = json!("LeaderReady");
         lws["spec"]["leaderWorkerTemplate"]["size"] = json!(3);
     });
-    let after = mutated(LWS, Some(&old), &both, &cluster);
-    assert_eq!(stamp(&after)["revision"]["order"], "LeaderFirst");
+    // Replicas of the old revision that are made anew would wait for workers that are not made.
+    insta::assert_snapshot!(refusal(&old, &both, &cluster), @r#"spec.startupPolicy: Invalid value: "LeaderReady": replicas that are made anew before the rollout reaches them would wait for workers that are not made; create the LeaderWorkerSet anew"#);
+    let mut back = manifest();
+    back["spec"]["startupPolicy"] = json!("LeaderReady");
+    let ordered = mutated(LWS, None, &back, &cluster);
+    back["spec"]["startupPolicy"] = json!("LeaderCreated");
+    back["spec"]["leaderWorkerTemplate"]["size"] = json!(3);
+    let after = mutated(LWS, Some(&ordered), &back, &cluster);
+    assert_eq!(stamp(&after)["revision"]["order"], "Together");
+    let told = warnings(&ordered, &after, &cluster).join("\n");
+    assert!(told.contains("waits for 4 pods"), "{told}");
     let off = change(|lws| {
         lws["metadata"]["annotations"]["muster.dev/gang-mode"] = json!("Off");
         lws["spec"]["leaderWorkerTemplate"]["size"] = json!(3);
@@ -163,6 +176,34 @@ fn a_knob_changes_only_with_the_template() {
         lws["metadata"]["annotations"]["muster.dev/timeout"] = json!("5m");
     });
     warnings(&old, &timeout, &cluster);
+}
+
+#[test]
+fn what_an_earlier_stamp_told_the_scheduler_is_taken_back() {
+    let cluster = Snapshot::assumed(SchedulerKind::Yunikorn, Dialect::V1_37);
+    let mut first = manifest();
+    first["metadata"]["annotations"]["muster.dev/queue"] = json!("root.research");
+    let old = mutated(LWS, None, &first, &cluster);
+    let mut new = old.clone();
+    let annotations = new["metadata"]["annotations"].as_object_mut().unwrap();
+    annotations.remove("muster.dev/queue");
+    new["spec"]["leaderWorkerTemplate"]["size"] = json!(6);
+    let queue = |lws: &Value| {
+        let labels = &templates(lws)["workerTemplate"]["metadata"]["labels"];
+        labels["yunikorn.apache.org/queue"].clone()
+    };
+    assert_eq!(queue(&new), "root.research");
+    let after = mutated(LWS, Some(&old), &new, &cluster);
+    assert_eq!(queue(&after), Value::Null);
+    // KAI's own mark is wanted now as it was before.
+    let cluster = Snapshot::assumed(SchedulerKind::Kai, Dialect::V1_37);
+    let old = stored(&cluster);
+    let mut new = old.clone();
+    new["spec"]["leaderWorkerTemplate"]["size"] = json!(6);
+    let after = mutated(LWS, Some(&old), &new, &cluster);
+    let kept = &templates(&after)["workerTemplate"]["metadata"]["annotations"];
+    assert_eq!(kept["kai.scheduler/skip-podgrouper"], "true");
+    warnings(&old, &after, &cluster);
 }
 
 #[test]
@@ -189,6 +230,14 @@ fn by_configuration_all_are_ganged_but_those_that_say_off() {
     let mut scaled = plain.clone();
     scaled["spec"]["replicas"] = json!(9);
     assert_eq!(mutated(LWS, Some(&plain), &scaled, &cluster), scaled);
+    // The user's manifest says nothing of gangs, and replaces what Muster has written.
+    let after = mutated(LWS, Some(&stored), &scaled, &cluster);
+    assert_eq!(templates(&after), templates(&stored));
+    assert_eq!(
+        after["metadata"]["annotations"],
+        stored["metadata"]["annotations"]
+    );
+    warnings(&stored, &after, &cluster);
 }
 
 fn replica(index: u64) -> ReplicaRef<'static> {
@@ -282,7 +331,13 @@ fn muster_stands_aside_where_lws_makes_the_gang() {
         assert!(patch.0.is_empty());
         assert!(warnings[0].contains("stands aside"), "{warnings:?}");
     }
-    pod["metadata"]["annotations"]["scheduling.k8s.io/group-name"] = json!("mine");
+    let mut other = pod.clone();
+    other["metadata"]["annotations"]["scheduling.k8s.io/group-name"] = json!("mine");
+    let refused = decide(Phase::Mutate, Kind::Pod, None, &other, &cluster);
+    assert!(matches!(refused, Decision::Deny { .. }), "{refused:?}");
+    // On another scheduler its link means nothing, and the pod would start alone.
+    let stamp = &mut pod["metadata"]["annotations"]["muster.dev/stamp"];
+    *stamp = json!(stamp.as_str().unwrap().replace("volcano", "koordinator"));
     let refused = decide(Phase::Mutate, Kind::Pod, None, &pod, &cluster);
     assert!(matches!(refused, Decision::Deny { .. }), "{refused:?}");
 }

@@ -51,6 +51,7 @@ fn pod(index: u32, attempt: u32, phase: Phase) -> Pod {
             whole: attempt,
             own: 0,
         },
+        round: Default::default(),
         life: None,
         phase,
         created: None,

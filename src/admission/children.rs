@@ -81,7 +81,8 @@ pub fn decide_pod(phase: Phase, review: &Review<'_>, pod: &Pod<'_>, cluster: &Sn
 /// their own, and after it, when their index is known too.
 fn decide_replica(phase: Phase, review: &Review<'_>, pod: &Pod<'_>, cluster: &Snapshot) -> Decided {
     let meta = &pod.metadata;
-    if replica::is_ganged_already(meta) {
+    let scheduler = child::stamp(meta).map(|stamp| stamp.scheduler);
+    if replica::is_ganged_already(meta, scheduler.ok()) {
         let warning = "LeaderWorkerSet makes this pod's gang itself: Muster stands aside";
         let patch = PatchBuilder::default().finish();
         return Decision::allow(patch, vec![warning.to_owned()]).about(String::new());

@@ -6,7 +6,7 @@ use k8s_openapi::jiff::Timestamp;
 use kube::core::{Object, ObjectMeta};
 use serde::{Deserialize, Serialize};
 
-use crate::gang::{Attempt, Identity, Stamp};
+use crate::gang::{Attempt, Identity, Round, Stamp, link};
 use crate::workload::lws::replica;
 use crate::workload::{child, keys};
 
@@ -18,6 +18,8 @@ pub struct Pod {
     /// The gang's index in its part; zero for gangs that have none.
     pub index: u32,
     pub attempt: Attempt,
+    /// The round that it was made in.
+    pub round: Round,
     /// The replica's, for a pod of a LeaderWorkerSet.
     pub life: Option<Life>,
     pub phase: Phase,
@@ -45,6 +47,8 @@ pub enum Linked {
     Yes,
     /// LeaderWorkerSet gangs it itself.
     Elsewhere,
+    /// It came past Muster's webhooks.
+    No,
 }
 
 /// A pod's phase, as far as a gang cares.
@@ -104,6 +108,10 @@ const READ: [&str; 11] = [
     child::JOBSET_UID,
 ];
 
+/// The annotations of a replica's leader that are read: its stamp, and signs of a gang that
+/// LeaderWorkerSet makes itself.
+const LEADERS: [&str; 3] = [keys::STAMP, link::VOLCANO.key, replica::OWN_GANG];
+
 /// Cuts a watched pod down to what is read of it, before it goes into the cache.
 pub fn strip_pod(pod: &mut WatchedPod) {
     let metadata = std::mem::take(&mut pod.metadata);
@@ -111,10 +119,9 @@ pub fn strip_pod(pod: &mut WatchedPod) {
     labels.retain(|key, _| READ.contains(&key.as_str()));
     // One stamp is enough of a replica.
     let leads = labels.get(replica::WORKER_INDEX).is_some_and(|i| i == "0");
-    let mut annotations = metadata.annotations.filter(|_| leads);
-    if let Some(annotations) = &mut annotations {
-        annotations.retain(|key, _| key == keys::STAMP);
-    }
+    let read = |key: &str| key == keys::ROUND || leads && LEADERS.contains(&key);
+    let mut annotations = metadata.annotations.unwrap_or_default();
+    annotations.retain(|key, _| read(key));
     pod.metadata = ObjectMeta {
         name: metadata.name,
         namespace: metadata.namespace,
@@ -123,7 +130,7 @@ pub fn strip_pod(pod: &mut WatchedPod) {
         deletion_timestamp: metadata.deletion_timestamp,
         resource_version: metadata.resource_version,
         labels: Some(labels),
-        annotations,
+        annotations: (!annotations.is_empty()).then_some(annotations),
         ..ObjectMeta::default()
     };
     if let Some(status) = &mut pod.status {
@@ -136,6 +143,8 @@ impl Pod {
     pub fn read(pod: &WatchedPod) -> Option<Self> {
         let labels = pod.metadata.labels.as_ref()?;
         let number = |key: &str| labels.get(key).and_then(|n| n.parse().ok()).unwrap_or(0);
+        let annotations = pod.metadata.annotations.as_ref();
+        let round = annotations.and_then(|a| a.get(keys::ROUND));
         let status = pod.status.as_ref();
         let phase = match status.and_then(|status| status.phase.as_deref()) {
             Some("Succeeded") => Phase::Succeeded,
@@ -151,6 +160,7 @@ impl Pod {
                 whole: number(child::ATTEMPT),
                 own: number(child::OWN_ATTEMPT),
             },
+            round: Round(round.and_then(|r| r.parse().ok()).unwrap_or(0)),
             life: Life::read(&pod.metadata),
             phase,
             created: pod.metadata.creation_timestamp.as_ref().map(|time| time.0),
@@ -180,9 +190,12 @@ impl Life {
         let annotations = meta.annotations.as_ref();
         let stamp = annotations.and_then(|a| a.get(keys::STAMP));
         let leads = label(replica::WORKER_INDEX) == "0";
+        let theirs = [link::VOLCANO.key, replica::OWN_GANG];
+        let theirs = annotations.is_some_and(|a| theirs.iter().any(|key| a.contains_key(*key)));
         let linked = match labels.contains_key(keys::INDEX) {
             true => Linked::Yes,
-            false => Linked::Elsewhere,
+            false if theirs => Linked::Elsewhere,
+            false => Linked::No,
         };
         Some(Self {
             key: label(replica::GROUP_KEY),

@@ -174,7 +174,9 @@ fn reaches_others(backend: &dyn Scheduler) -> bool {
 fn has_started(gang: &Gang<'_>, pods: &[Pod]) -> bool {
     pods.iter().any(|pod| {
         let placed = matches!(pod.phase, Phase::Bound | Phase::Succeeded);
-        placed && !pod.going && pod.belongs_to(&gang.identity)
+        // Finished pods of an earlier round are kept (Kueue may have suspended it in between).
+        let now = pod.round == gang.identity.round;
+        placed && now && !pod.going && pod.belongs_to(&gang.identity)
     })
 }
 

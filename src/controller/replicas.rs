@@ -92,12 +92,19 @@ fn leader(pods: &[Pod]) -> Option<(&Life, &Stamp)> {
 
 /// Why a replica has no gang, although one is asked for.
 fn refused(seen: &Seen<'_>, lws: &LeaderWorkerSet<'_>) -> Option<String> {
-    let lives = seen.pods.iter().filter_map(|pod| pod.life.as_ref());
-    if lives
-        .into_iter()
-        .any(|life| life.linked == Linked::Elsewhere)
-    {
-        let reason = "LeaderWorkerSet makes the gangs of its replicas itself: Muster stands aside";
+    let leaders = seen.pods.iter().filter(|pod| !pod.going);
+    let leaders = leaders.filter_map(|pod| pod.life.as_ref());
+    for life in leaders.filter(|life| life.leader.is_some()) {
+        let reason = match life.linked {
+            Linked::Yes => continue,
+            Linked::Elsewhere => {
+                "LeaderWorkerSet makes the gangs of its replicas itself: Muster stands aside"
+            }
+            Linked::No => {
+                "a replica was made while Muster's webhooks were away, and is no gang: delete its \
+                 leader to make it anew"
+            }
+        };
         return Some(reason.to_owned());
     }
     let asked = lws.metadata.annotation(keys::GANG_MODE) == Some("ReplicatedGang");

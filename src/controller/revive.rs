@@ -105,6 +105,7 @@ mod tests {
             part: "all".to_owned(),
             index: 0,
             attempt: Default::default(),
+            round: Default::default(),
             life: None,
             phase,
             created: None,

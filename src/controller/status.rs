@@ -78,7 +78,7 @@ impl Memory {
         let mut gangs = self.gangs.lock().unwrap_or_else(PoisonError::into_inner);
         gangs.retain(|_, known| known.workload != workload);
         let mut refusals = self.refusals.lock().unwrap_or_else(PoisonError::into_inner);
-        refusals.remove(workload);
+        refusals.retain(|key, _| !key.starts_with(workload));
     }
 
     /// Publishes events; one that cannot be written is logged and dropped.
@@ -92,7 +92,7 @@ impl Memory {
     pub async fn wrote(&self, workload: &DynamicObject, done: &Done, gangs: &[Standing]) {
         let uid = workload.metadata.uid.as_deref().unwrap_or_default();
         let obstacles = done.obstacles.join("; ");
-        if !obstacles.is_empty() && self.is_new_refusal(uid, &obstacles) {
+        if !obstacles.is_empty() && self.is_new_refusal(&format!("{uid} objects"), &obstacles) {
             let told = warning("GangRefused", obstacles);
             self.send(workload, &told).await;
         }

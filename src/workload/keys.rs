@@ -45,9 +45,9 @@ pub enum Place {
     /// A pod template's metadata inside a workload that Muster knows.
     PodTemplate,
     /// The metadata of a LeaderWorkerSet.
-    ReplicaSet,
+    LeaderWorkerSet,
     /// The metadata of a LeaderWorkerSet's templates.
-    ReplicaTemplate,
+    LeaderWorkerTemplate,
 }
 
 impl Place {
@@ -68,7 +68,7 @@ impl Place {
                 START_BARRIER_TARGETS,
             ],
             Self::Group => &[GANG_MODE, MIN_COUNT, BUNDLE],
-            Self::ReplicaSet => &[
+            Self::LeaderWorkerSet => &[
                 GANG_MODE,
                 MIN_COUNT,
                 SCHEDULER,
@@ -77,7 +77,7 @@ impl Place {
                 TIMEOUT_ACTION,
                 STRICTNESS,
             ],
-            Self::PodTemplate | Self::ReplicaTemplate => &[],
+            Self::PodTemplate | Self::LeaderWorkerTemplate => &[],
         }
     }
 
@@ -85,8 +85,8 @@ impl Place {
     fn own_annotations(self) -> &'static [&'static str] {
         match self {
             Self::Workload => &[ROUND, REVIVING],
-            Self::ReplicaSet => &[],
-            Self::Group | Self::ReplicaTemplate => &[STAMP],
+            Self::LeaderWorkerSet => &[],
+            Self::Group | Self::LeaderWorkerTemplate => &[STAMP],
             Self::PodTemplate => &[STAMP, ROUND],
         }
     }
@@ -106,12 +106,12 @@ impl Place {
                 Some("put it on the workload or in the ReplicatedJob's template.metadata")
             }
             Self::PodTemplate if workload => Some("put it on the workload's own metadata"),
-            Self::ReplicaSet if matches!(key, BUNDLE | BUNDLE_WITH) => Some(
+            Self::LeaderWorkerSet if matches!(key, BUNDLE | BUNDLE_WITH) => Some(
                 "the replicas of a LeaderWorkerSet start, roll and restart one by one, and make no \
                  bundle",
             ),
-            Self::ReplicaSet if workload => Some("a start barrier is for JobSets"),
-            Self::ReplicaTemplate if Self::ReplicaSet.user_keys().contains(&key) => {
+            Self::LeaderWorkerSet if workload => Some("a start barrier is for JobSets"),
+            Self::LeaderWorkerTemplate if Self::LeaderWorkerSet.user_keys().contains(&key) => {
                 Some("put it on the LeaderWorkerSet's own metadata")
             }
             _ => None,
@@ -156,7 +156,7 @@ pub fn check_annotation(place: Place, at: &FieldPath, key: &str) -> Option<Field
 
 /// Refuses `muster.dev/` labels: apart from Muster's own, its keys are annotations.
 pub fn check_label(place: Place, at: &FieldPath, key: &str) -> Option<FieldError> {
-    let own = !matches!(place, Place::Workload | Place::ReplicaSet) && key == GANG;
+    let own = !matches!(place, Place::Workload | Place::LeaderWorkerSet) && key == GANG;
     if !key.starts_with(PREFIX) || own {
         return None;
     }
@@ -175,7 +175,7 @@ pub fn check_label(place: Place, at: &FieldPath, key: &str) -> Option<FieldError
 
 fn unknown(at: FieldPath, key: &str, place: Place) -> FieldError {
     let known = match place.user_keys() {
-        [] if place == Place::ReplicaTemplate => Place::ReplicaSet.user_keys(),
+        [] if place == Place::LeaderWorkerTemplate => Place::LeaderWorkerSet.user_keys(),
         [] => Place::Group.user_keys(),
         keys => keys,
     };

@@ -13,12 +13,12 @@ use serde_json::Value;
 use super::judge::{Judged, choose};
 use super::patch::PatchBuilder;
 use super::{Decided, Decision, Patch, Phase, Review};
-use crate::gang::{FieldError, FieldPath, Located, Unasked};
+use crate::gang::{FieldError, FieldPath, Located, Order, Unasked};
 use crate::scheduler::{self, Snapshot};
 use crate::workload::keys;
 use crate::workload::lws;
-use crate::workload::lws::view::LeaderWorkerSet;
-use stamps::{is_same, missing, put_back, stamp, stored_stamp};
+use crate::workload::lws::view::{EXCLUSIVE_TOPOLOGY, LeaderWorkerSet};
+use stamps::{is_same, missing, put_back, stamp, stored_stamp, take_back};
 
 /// What an update may not change by itself.
 const REMEDY: &str = "change leaderWorkerTemplate in the same update, which replaces every replica \
@@ -31,8 +31,9 @@ fn judge(
     old: Option<&LeaderWorkerSet<'_>>,
     namespace: &str,
     cluster: &Snapshot,
+    unasked: Unasked,
 ) -> Judged {
-    let mut reading = lws::read(lws, cluster.leader_worker_sets);
+    let mut reading = lws::read(lws, unasked);
     let policy = &mut reading.plan.policy;
     let stored = old.and_then(|old| old.metadata.annotation(keys::SCHEDULER));
     if let (None, Some(stored)) = (lws.metadata.annotation(keys::SCHEDULER), stored) {
@@ -45,7 +46,16 @@ fn judge(
 
 /// The same for one whose replicas keep what was stamped on them.
 pub fn judge_stored(lws: &LeaderWorkerSet<'_>, namespace: &str, cluster: &Snapshot) -> Judged {
-    Judged::of(lws::read(lws, Unasked::Alone), |plan| {
+    judge_kept(lws, namespace, cluster, Unasked::Alone)
+}
+
+fn judge_kept(
+    lws: &LeaderWorkerSet<'_>,
+    namespace: &str,
+    cluster: &Snapshot,
+    unasked: Unasked,
+) -> Judged {
+    Judged::of(lws::read(lws, unasked), |plan| {
         let kept = stored_stamp(lws).map(|stamp| scheduler::stamped(&stamp, cluster));
         match kept {
             Some(Ok(backend)) => Ok(backend),
@@ -65,19 +75,35 @@ pub fn decide(
         return Decided::untouched();
     }
     let namespace = review.namespace();
+    let mut unasked = cluster.leader_worker_sets;
+    let mut refused = Vec::new();
+    let mut warnings = Vec::new();
+    let mut stamped_before = None;
     if let Some(old) = old {
         let before = judge_stored(old, namespace, cluster);
         let kept = put_back(old, new, &before);
+        let lost = lost_by_accident(review, old, new, cluster);
         if is_same(old, new, &kept) {
-            let now = judge_stored(new, namespace, cluster);
+            let now = judge_kept(new, namespace, cluster, lost.unwrap_or_default());
             return keep(phase, old, new, before, now, kept);
         }
+        unasked = lost.unwrap_or(unasked);
+        stamped_before = stored_stamp(old).is_some().then_some(before);
+        refused = dead_ends(old, new);
+        warnings.extend(shrinks(old, new));
     }
-    let mut judged = judge(new, old, namespace, cluster);
+    let mut judged = judge(new, old, namespace, cluster, unasked);
+    replace(&mut judged.errors, refused);
+    judged.warnings.extend(warnings);
     let gang = judged.gang();
     let mut patch = PatchBuilder::default();
     match phase {
-        Phase::Mutate => stamp(&mut patch, new, &judged),
+        Phase::Mutate => {
+            if let Some(before) = &stamped_before {
+                take_back(&mut patch, new, before, &judged);
+            }
+            stamp(&mut patch, new, &judged);
+        }
         Phase::Validate if judged.errors.is_empty() => judged.errors = missing(new, &judged),
         Phase::Validate => {}
     }
@@ -112,14 +138,18 @@ fn keep(
     let gang = now.gang();
     // An error that the stored object already has must not hold up other updates.
     now.errors.retain(|error| !before.errors.contains(error));
-    now.errors.extend(changed_knobs(old, new));
     let stamped = stored_stamp(old).is_some();
-    if stamped && old.order() != new.order() {
+    if stamped {
+        now.errors.extend(changed_knobs(old, new));
+    }
+    let dead_ends = dead_ends(old, new);
+    if stamped && dead_ends.is_empty() && old.order() != new.order() {
         let detail = format!("its gangs are made for the order that it has; {REMEDY}");
         let at = FieldPath::new("spec").child("startupPolicy");
         let value = new.spec.startup_policy.as_deref().unwrap_or_default();
         now.errors.push(FieldError::invalid(at, value, detail));
     }
+    replace(&mut now.errors, dead_ends);
     if !stamped && !now.plan.parts.is_empty() {
         now.warnings.push(
             "this LeaderWorkerSet was created without Muster, and its replicas are no gangs until \
@@ -127,17 +157,86 @@ fn keep(
                 .to_owned(),
         );
     }
-    // `kubectl replace` drops what Muster wrote.
-    let scheduler = old.metadata.annotation(keys::SCHEDULER);
-    if let (Some(scheduler), None) = (scheduler, new.metadata.annotation(keys::SCHEDULER)) {
-        let choice = BTreeMap::from([(keys::SCHEDULER, scheduler.to_owned())]);
-        patch.metadata(&[], Some(&new.metadata), &BTreeMap::new(), &choice);
+    // `kubectl replace` drops what Muster wrote; the mode only where its loss is an accident.
+    let mut own = BTreeMap::new();
+    for key in [keys::SCHEDULER, keys::GANG_MODE] {
+        let was = old.metadata.annotation(key);
+        let accident = key == keys::SCHEDULER || !now.plan.parts.is_empty();
+        if let (Some(was), None, true) = (was, new.metadata.annotation(key), accident) {
+            own.insert(key, was.to_owned());
+        }
+    }
+    patch.metadata(&[], Some(&new.metadata), &BTreeMap::new(), &own);
+    if phase == Phase::Mutate && own.contains_key(keys::GANG_MODE) {
+        now.errors.clear();
     }
     let patch = match phase {
         Phase::Mutate => patch.finish(),
         Phase::Validate => PatchBuilder::default().finish(),
     };
     finish(phase, now.errors, now.warnings, patch).about(gang)
+}
+
+/// The mode was dropped and is to be put back: by a controller whose types do not know it, or where
+/// every set is ganged and Muster itself had written it.
+fn lost_by_accident(
+    review: &Review<'_>,
+    old: &LeaderWorkerSet<'_>,
+    new: &LeaderWorkerSet<'_>,
+    cluster: &Snapshot,
+) -> Option<Unasked> {
+    let mode = |lws: &LeaderWorkerSet<'_>| {
+        let mode = lws.metadata.annotation(keys::GANG_MODE);
+        mode.map(str::to_owned)
+    };
+    let dropped = mode(old).as_deref() == Some("ReplicatedGang") && mode(new).is_none();
+    let all = cluster.leader_worker_sets == Unasked::Ganged;
+    (dropped && (all || review.by_service_account())).then_some(Unasked::Ganged)
+}
+
+/// Adds errors that say more than others of the same field.
+fn replace(errors: &mut Vec<FieldError>, better: Vec<FieldError>) {
+    errors.retain(|error| better.iter().all(|other| other.field != error.field));
+    errors.extend(better);
+}
+
+/// What deadlocks replicas of the old revision that are made anew before the rollout reaches them:
+/// LeaderWorkerSet (0.9) makes their workers by the new order, and they wait for all by their stamp.
+fn dead_ends(old: &LeaderWorkerSet<'_>, new: &LeaderWorkerSet<'_>) -> Vec<FieldError> {
+    let order = stored_stamp(old).and_then(|stamp| stamp.revision);
+    if order.map(|revision| revision.order) != Some(Order::Together) || old.size() < 2 {
+        return Vec::new();
+    }
+    let detail = "replicas that are made anew before the rollout reaches them would wait for \
+                  workers that are not made; create the LeaderWorkerSet anew";
+    let mut errors = Vec::new();
+    if new.order() == Order::LeaderFirst {
+        let at = FieldPath::new("spec").child("startupPolicy");
+        let value = new.spec.startup_policy.as_deref().unwrap_or_default();
+        errors.push(FieldError::invalid(at, value, detail));
+    }
+    let exclusive = |lws: &LeaderWorkerSet<'_>| {
+        let key = lws.metadata.annotation(EXCLUSIVE_TOPOLOGY);
+        key.is_some()
+    };
+    if exclusive(new) && !exclusive(old) {
+        let at = FieldPath::new("metadata").child("annotations");
+        errors.push(FieldError::forbidden(at.key(EXCLUSIVE_TOPOLOGY), detail));
+    }
+    errors
+}
+
+/// Up to 0.9 LeaderWorkerSet gives replicas of the old revision the new size when they are made anew.
+fn shrinks(old: &LeaderWorkerSet<'_>, new: &LeaderWorkerSet<'_>) -> Option<String> {
+    let stamped = stored_stamp(old).is_some();
+    (stamped && new.size() < old.size()).then(|| {
+        format!(
+            "a replica that is made anew before the rollout reaches it waits for {} pods, and \
+             LeaderWorkerSet up to 0.9 makes {} of them",
+            old.size(),
+            new.size()
+        )
+    })
 }
 
 /// The `muster.dev/` annotations that differ, but for the timeouts and a dropped choice.

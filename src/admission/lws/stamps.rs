@@ -143,6 +143,43 @@ pub fn missing(lws: &LeaderWorkerSet<'_>, judged: &Judged) -> Vec<FieldError> {
     lws.templates().filter(lacks).map(error).collect()
 }
 
+/// Takes what an earlier stamp told the scheduler out of templates that are stamped anew, as far as
+/// it stands there unchanged: another scheduler, or none, knows nothing of it.
+pub fn take_back(
+    patch: &mut PatchBuilder,
+    new: &LeaderWorkerSet<'_>,
+    before: &Judged,
+    now: &Judged,
+) {
+    for (field, template) in new.templates() {
+        let stamped = |judged: &Judged| {
+            let (_, role) = seat(&judged.plan, field)?;
+            Some(judged.backend?.stamp(&judged.plan, role))
+        };
+        let (Some(was), Some(meta)) = (stamped(before), &template.metadata) else {
+            continue;
+        };
+        let is = stamped(now).unwrap_or_default();
+        let stale = |was: &BTreeMap<&'static str, String>,
+                     is: &BTreeMap<&str, String>,
+                     has: &dyn Fn(&str, &str) -> bool| {
+            let stale = was
+                .iter()
+                .filter(|(key, value)| !is.contains_key(*key) && has(key, value));
+            stale.map(|(key, _)| *key).collect::<Vec<_>>()
+        };
+        let labels = stale(&was.labels, &is.labels, &|k, v| meta.label(k) == Some(v));
+        let annotations = stale(&was.annotations, &is.annotations, &|k, v| {
+            meta.annotation(k) == Some(v)
+        });
+        for (map, keys) in [("labels", labels), ("annotations", annotations)] {
+            for key in keys {
+                patch.remove(&[&base(field)[..], &["metadata", map, key]].concat());
+            }
+        }
+    }
+}
+
 /// What Muster wrote into the stored templates and the update lacks.
 pub fn put_back(
     old: &LeaderWorkerSet<'_>,

@@ -54,6 +54,7 @@ pub fn read(lws: &LeaderWorkerSet<'_>, unasked: Unasked) -> Reading {
     if stands_aside(lws, &mode, &mut reading) {
         return reading;
     }
+    check_group_key(lws, &mut reading.errors);
     let min_count = min_count(lws, &annotations, &mut reading.errors);
     let roles = roles(lws, &mut reading.errors);
     for draft in replica::drafts(lws.order(), roles, min_count, &mode.at) {
@@ -80,7 +81,7 @@ fn annotations() -> FieldPath {
 fn check_keys(lws: &LeaderWorkerSet<'_>, errors: &mut Vec<FieldError>) {
     let metadata = FieldPath::new("metadata");
     errors.extend(keys::check(
-        Place::ReplicaSet,
+        Place::LeaderWorkerSet,
         &metadata,
         Some(&lws.metadata),
     ));
@@ -93,7 +94,7 @@ fn check_keys(lws: &LeaderWorkerSet<'_>, errors: &mut Vec<FieldError>) {
     for (field, template) in both {
         let meta = template.and_then(|template| template.metadata.as_ref());
         let at = template_path(field).child("metadata");
-        errors.extend(keys::check(Place::ReplicaTemplate, &at, meta));
+        errors.extend(keys::check(Place::LeaderWorkerTemplate, &at, meta));
     }
 }
 
@@ -189,6 +190,18 @@ fn roles(lws: &LeaderWorkerSet<'_>, errors: &mut Vec<FieldError>) -> Vec<Role> {
         role(LEADER, size.min(1), leader_field, leader),
         role(WORKERS, others, view::WORKER_TEMPLATE, workers),
     ]
+}
+
+/// A group key in a template would be that of every replica: their gangs would be one.
+fn check_group_key(lws: &LeaderWorkerSet<'_>, errors: &mut Vec<FieldError>) {
+    for (field, template) in lws.templates() {
+        let meta = template.metadata.as_ref();
+        if meta.is_some_and(|meta| meta.label(replica::GROUP_KEY).is_some()) {
+            let at = template_path(field).child("metadata").child("labels");
+            let detail = "each replica gets a key of its own; remove it";
+            errors.push(FieldError::forbidden(at.key(replica::GROUP_KEY), detail));
+        }
+    }
 }
 
 /// Under exclusive topology the workers are made once the leader is on a node (v0.9).

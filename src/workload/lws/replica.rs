@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 
 use crate::gang::{FieldError, FieldPath, Identity, Located, Member, Order, Plan, Policy};
 use crate::gang::{
-    Level, Need, Part, PartDraft, PartName, RevisionStamp, Role, Shape, Stamp, link,
+    Level, Need, Part, PartDraft, PartName, RevisionStamp, Role, SchedulerKind, Shape, Stamp, link,
 };
 use crate::workload::view::Meta;
 
@@ -23,7 +23,7 @@ pub const WORKER_INDEX: &str = "leaderworkerset.sigs.k8s.io/worker-index";
 /// On pods whose group key LeaderWorkerSet draws itself (KEP-898).
 const GROUP_IDENTITY: &str = "leaderworkerset.sigs.k8s.io/group-identity";
 /// On pods that LeaderWorkerSet gangs itself (KEP-666).
-const OWN_GANG: &str = "leaderworkerset.sigs.k8s.io/workload-aware-scheduling";
+pub const OWN_GANG: &str = "leaderworkerset.sigs.k8s.io/workload-aware-scheduling";
 
 /// The one part of a plan whose pods are all made at once; on templates and pods the value of
 /// `muster.dev/gang`, also where a replica is two gangs.
@@ -43,11 +43,17 @@ pub fn is_leader(meta: &Meta<'_>) -> bool {
     meta.label(WORKER_INDEX) == Some("0")
 }
 
-/// Whether LeaderWorkerSet has ganged the pod itself, by Volcano or natively: Muster stands aside.
-pub fn is_ganged_already(meta: &Meta<'_>) -> bool {
+/// Whether LeaderWorkerSet has ganged the pod itself: on Volcano, or natively. Muster then stands
+/// aside; on another scheduler its link would mean nothing.
+pub fn is_ganged_already(meta: &Meta<'_>, scheduler: Option<SchedulerKind>) -> bool {
     let theirs = [NAME, GROUP_INDEX, REVISION].map(|key| meta.label(key).unwrap_or_default());
-    let linked = meta.annotation(link::VOLCANO.key);
-    meta.annotation(OWN_GANG).is_some() || linked == Some(&theirs.join("-"))
+    match scheduler {
+        Some(SchedulerKind::Volcano) => {
+            meta.annotation(link::VOLCANO.key) == Some(&theirs.join("-"))
+        }
+        Some(SchedulerKind::Native) => meta.annotation(OWN_GANG).is_some(),
+        _ => false,
+    }
 }
 
 /// What tells this life of the replica from others: the key that the pod has, or a fresh one for a
