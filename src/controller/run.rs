@@ -144,7 +144,7 @@ where
     (writer.as_reader(), writer)
 }
 
-fn watch<K>(
+pub fn watch<K>(
     client: &Client,
     kind: &ApiResource,
     config: watcher::Config,

@@ -3,11 +3,12 @@
 use std::pin::pin;
 
 use futures::StreamExt as _;
-use kube::core::{ApiResource, DynamicObject, PartialObjectMeta};
+use kube::Client;
+use kube::core::{ApiResource, DynamicObject};
 use kube::runtime::{WatchStreamExt as _, watcher};
-use kube::{Api, Client};
 
 use super::observe::WatchedPod;
+use super::run::watch;
 use super::write::resource;
 use crate::admission::Kind;
 use crate::scheduler::object::{LIFE, MANAGED_BY};
@@ -53,9 +54,7 @@ impl Workloads {
 
     /// Waits until there is one: of a kind that nobody uses nothing else is watched.
     pub async fn appear(self, client: &Client) {
-        let api: Api<PartialObjectMeta<DynamicObject>> =
-            Api::all_with(client.clone(), &self.resource());
-        let events = watcher(api, watcher::Config::default()).default_backoff();
+        let events = watch::<DynamicObject>(client, &self.resource(), watcher::Config::default());
         let mut seen = pin!(events.touched_objects());
         while let Some(seen) = seen.next().await {
             match seen {
