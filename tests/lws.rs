@@ -171,7 +171,15 @@ fn a_knob_changes_only_with_the_template() {
     let after = mutated(LWS, Some(&old), &off, &cluster);
     let meta = &templates(&after)["workerTemplate"]["metadata"];
     assert!(meta["labels"]["muster.dev/gang"].is_null(), "{meta}");
-    warnings(&old, &after, &cluster);
+    let told = warnings(&old, &after, &cluster).join("\n");
+    assert!(!told.contains("without a gang"), "{told}");
+    // With the gangs gone, the choice of their scheduler can go too.
+    let mut bare = after.clone();
+    let annotations = bare["metadata"]["annotations"].as_object_mut().unwrap();
+    annotations.remove("muster.dev/scheduler");
+    assert_eq!(mutated(LWS, Some(&after), &bare, &cluster), bare);
+    let typo = change(|lws| lws["metadata"]["annotations"]["muster.dev/timeoutt"] = json!("3s"));
+    assert_eq!(refusal(&old, &typo, &cluster).lines().count(), 1);
     let timeout = change(|lws| {
         lws["metadata"]["annotations"]["muster.dev/timeout"] = json!("5m");
     });
@@ -227,6 +235,11 @@ fn by_configuration_all_are_ganged_but_those_that_say_off() {
     let mut own = plain.clone();
     own["spec"]["scheduling"] = json!({});
     assert_eq!(mutated(LWS, None, &own, &cluster), own);
+    let told = match decide(Phase::Validate, LWS, None, &own, &cluster) {
+        Decision::Allow { warnings, .. } => warnings.join("\n"),
+        other => panic!("{other:?}"),
+    };
+    assert!(told.contains("stands aside"), "{told}");
     let mut scaled = plain.clone();
     scaled["spec"]["replicas"] = json!(9);
     assert_eq!(mutated(LWS, Some(&plain), &scaled, &cluster), scaled);

@@ -35,6 +35,7 @@ enum Reason {
     Broken,
     Suspended,
     Refused,
+    Idle,
 }
 
 impl Reason {
@@ -45,13 +46,14 @@ impl Reason {
             Self::Broken => BROKEN,
             Self::Suspended => "GangSuspended",
             Self::Refused => "GangRefused",
+            Self::Idle => "NoGang",
         }
     }
 
     fn status(self) -> &'static str {
         match self {
             Self::Scheduled => "True",
-            Self::Waiting | Self::Broken | Self::Suspended | Self::Refused => "False",
+            Self::Waiting | Self::Broken | Self::Suspended | Self::Refused | Self::Idle => "False",
         }
     }
 }
@@ -67,6 +69,8 @@ impl Condition {
             (Reason::Refused, refused.join("; "))
         } else if actions.suspended {
             (Reason::Suspended, "the JobSet is suspended".to_owned())
+        } else if all == 0 && actions.idle {
+            (Reason::Idle, "there is no gang now".to_owned())
         } else if all == 0 {
             return None;
         } else if actions.gangs.iter().all(|g| g.state == State::Scheduled) {
@@ -153,6 +157,10 @@ impl Conditions {
             return Step::Nothing;
         };
         let shown = shown(workload);
+        // What was never a gang needs no word; what is none any more must not keep its old one.
+        if condition.reason == Reason::Idle && shown.is_none() {
+            return Step::Nothing;
+        }
         if shown.is_some_and(|shown| condition.is(shown) || condition.forgets(shown, actions)) {
             return Step::Nothing;
         }
@@ -275,6 +283,23 @@ mod tests {
         gang.gangs[0].state = State::Empty;
         gang.gangs[0].name = "train-all-01".to_owned();
         assert_eq!(written(anew(&gang))["reason"], "GangWaiting");
+    }
+
+    #[test]
+    fn a_workload_whose_last_gang_is_gone_does_not_keep_its_old_word() {
+        let idle = Actions {
+            idle: true,
+            ..Actions::default()
+        };
+        let step = |shown: Option<&Value>| Conditions::default().step(&jobset(shown), &idle, &[]);
+        assert_eq!(step(None), Step::Nothing);
+        let old = json!({"type": TYPE, "status": "True", "reason": "GangScheduled",
+            "message": "2 of 2 gangs are placed", "lastTransitionTime": "2026-01-01T00:00:00Z"});
+        let said = written(step(Some(&old)));
+        assert_eq!(
+            (&said["status"], &said["reason"]),
+            (&json!("False"), &json!("NoGang"))
+        );
     }
 
     #[test]

@@ -56,6 +56,8 @@ pub struct Actions {
     pub queue: Option<Queue>,
     /// Gangs are asked for, and the workload is suspended.
     pub suspended: bool,
+    /// The workload goes on, and has no gang now: none is asked for any more, or no replica.
+    pub idle: bool,
     /// What was told of a gang that the scheduler does not hold together.
     pub broken: Option<String>,
     /// Why nothing is made, although a gang is asked for.

@@ -26,6 +26,9 @@ pub fn wanted(
     // It cannot be suspended.
     actions.timeout = limit.map(|limit| (limit, Default::default()));
     actions.refused = refused(seen, lws);
+    let asked = lws.metadata.annotation(keys::GANG_MODE) == Some("ReplicatedGang");
+    let none = !asked || lws.replicas() == 0;
+    actions.idle = none && seen.pods.iter().all(|pod| !pod.phase.is_live());
     let owner = owner_as((API_VERSION, KIND), seen, &lws.metadata);
     let mut objects = Vec::new();
     let mut pods = seen.pods.to_vec();

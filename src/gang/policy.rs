@@ -182,11 +182,11 @@ pub enum KoordinatorWay {
 /// What becomes of a LeaderWorkerSet that says nothing of gangs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
 pub enum Unasked {
-    /// It is left alone.
+    /// Only sets that ask for it are ganged.
     #[default]
     #[value(name = "annotated")]
     Alone,
-    /// Each of its replicas is a gang.
+    /// All sets are ganged, but those that say Off.
     #[value(name = "all")]
     Ganged,
 }

@@ -15,7 +15,7 @@ use super::patch::PatchBuilder;
 use super::{Decided, Decision, Patch, Phase, Review};
 use crate::gang::{FieldError, FieldPath, Located, Order, Unasked};
 use crate::scheduler::{self, Snapshot};
-use crate::workload::keys;
+use crate::workload::keys::{self, Place};
 use crate::workload::lws;
 use crate::workload::lws::view::{EXCLUSIVE_TOPOLOGY, LeaderWorkerSet};
 use stamps::{is_same, missing, put_back, stamp, stored_stamp, take_back};
@@ -161,7 +161,10 @@ fn keep(
     let mut own = BTreeMap::new();
     for key in [keys::SCHEDULER, keys::GANG_MODE] {
         let was = old.metadata.annotation(key);
-        let accident = key == keys::SCHEDULER || !now.plan.parts.is_empty();
+        let accident = match key {
+            keys::SCHEDULER => stamped,
+            _ => !now.plan.parts.is_empty(),
+        };
         if let (Some(was), None, true) = (was, new.metadata.annotation(key), accident) {
             own.insert(key, was.to_owned());
         }
@@ -241,13 +244,17 @@ fn shrinks(old: &LeaderWorkerSet<'_>, new: &LeaderWorkerSet<'_>) -> Option<Strin
 
 /// The `muster.dev/` annotations that differ, but for the timeouts and a dropped choice.
 fn changed_knobs(old: &LeaderWorkerSet<'_>, new: &LeaderWorkerSet<'_>) -> Vec<FieldError> {
-    let ours = |key: &&str| key.starts_with(keys::PREFIX) && !keys::is_mutable(key);
+    let annotations = FieldPath::new("metadata").child("annotations");
+    // A key that does not exist has its own error.
+    let known = |key: &str| keys::check_annotation(Place::LeaderWorkerSet, &annotations, key);
+    let ours = |key: &&str| {
+        key.starts_with(keys::PREFIX) && !keys::is_mutable(key) && known(key).is_none()
+    };
     let all = [old, new].into_iter();
     let all = all.flat_map(|lws| lws.metadata.annotations().map(|(key, _)| key));
     let mut all: Vec<&str> = all.filter(ours).collect();
     all.sort_unstable();
     all.dedup();
-    let annotations = FieldPath::new("metadata").child("annotations");
     let mut errors = Vec::new();
     for key in all {
         let (was, is) = (old.metadata.annotation(key), new.metadata.annotation(key));

@@ -41,17 +41,27 @@ pub fn read(lws: &LeaderWorkerSet<'_>, unasked: Unasked) -> Reading {
         let at = FieldPath::new("spec").child("scheduling");
         if explicit {
             reading.errors.push(FieldError::forbidden(
-                at,
+                at.clone(),
                 format!(
                     "LeaderWorkerSet's own scheduling and the gang of {} exclude each other; \
                      remove one",
                     mode.at
                 ),
             ));
+        } else {
+            reading.warnings.push(format!(
+                "{at}: LeaderWorkerSet makes the gangs itself, and Muster stands aside"
+            ));
         }
         return reading;
     }
     if stands_aside(lws, &mode, &mut reading) {
+        return reading;
+    }
+    if !lws.spec.leader_worker_template.worker_template.present {
+        let at = template_path(view::WORKER_TEMPLATE);
+        let detail = "the template of the workers";
+        reading.errors.push(FieldError::required(at, detail));
         return reading;
     }
     check_group_key(lws, &mut reading.errors);
@@ -218,7 +228,9 @@ fn check_topology(lws: &LeaderWorkerSet<'_>, parts: &[Part], errors: &mut Vec<Fi
 }
 
 fn warn_about_idle_knobs(lws: &LeaderWorkerSet<'_>, warnings: &mut Vec<String>) {
-    let idle = |key: &str| key.starts_with(keys::PREFIX) && key != keys::GANG_MODE;
+    // Muster itself writes the scheduler, and it stays when the gangs go.
+    let own = [keys::GANG_MODE, keys::SCHEDULER];
+    let idle = |key: &str| key.starts_with(keys::PREFIX) && !own.contains(&key);
     let found = lws.metadata.annotations().map(|(key, _)| key);
     let mut found: Vec<&str> = found.filter(|key| idle(key)).collect();
     found.sort_unstable();

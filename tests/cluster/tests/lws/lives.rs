@@ -34,6 +34,20 @@ pub async fn gangs_come_and_go_with_their_replicas(sandbox: Sandbox) -> Result<(
             Ok(())
         })
         .await?;
+    // None is left, and it does not say that one is placed.
+    sandbox.patch_lws(json!({"spec": {"replicas": 0}})).await?;
+    sandbox.replicas_run(0, 2).await?;
+    sandbox
+        .wait_for("the condition to say so", async || {
+            let status = sets.get("serve").await?.data["status"].clone();
+            let conditions = status["conditions"].as_array().context("none")?;
+            let none = conditions.iter().any(|c| c["reason"] == "NoGang");
+            ensure!(none, "{status}");
+            Ok(())
+        })
+        .await?;
+    sandbox.patch_lws(json!({"spec": {"replicas": 1}})).await?;
+    sandbox.replicas_run(1, 2).await?;
     sets.delete("serve", &DeleteParams::background()).await?;
     sandbox.replicas_run(0, 2).await?;
     Ok(())
