@@ -81,8 +81,9 @@ pub fn decide_pod(phase: Phase, review: &Review<'_>, pod: &Pod<'_>, cluster: &Sn
 /// their own, and after it, when their index is known too.
 fn decide_replica(phase: Phase, review: &Review<'_>, pod: &Pod<'_>, cluster: &Snapshot) -> Decided {
     let meta = &pod.metadata;
-    let scheduler = child::stamp(meta).map(|stamp| stamp.scheduler);
-    if replica::is_ganged_already(meta, scheduler.ok()) {
+    if let Some(theirs) = replica::ganged_on(meta)
+        && child::stamp(meta).is_ok_and(|stamp| stamp.scheduler == theirs)
+    {
         let warning = "LeaderWorkerSet makes this pod's gang itself: Muster stands aside";
         let patch = PatchBuilder::default().finish();
         return Decision::allow(patch, vec![warning.to_owned()]).about(String::new());

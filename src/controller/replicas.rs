@@ -9,9 +9,9 @@ use super::decide::{Actions, Seen, follow, owner_as};
 use super::observe::{Life, Linked, Phase, Pod};
 use crate::gang::{FieldPath, Gang, Part, Stamp};
 use crate::scheduler::{self, Snapshot};
+use crate::workload::declaration;
 use crate::workload::lws::replica::{self, identity, stamped_plan};
 use crate::workload::lws::view::{API_VERSION, KIND, LeaderWorkerSet};
-use crate::workload::{declaration, keys};
 
 /// The objects that must exist now, and how each gang stands.
 pub fn wanted(
@@ -26,8 +26,7 @@ pub fn wanted(
     // It cannot be suspended.
     actions.timeout = limit.map(|limit| (limit, Default::default()));
     actions.refused = refused(seen, lws);
-    let asked = lws.metadata.annotation(keys::GANG_MODE) == Some("ReplicatedGang");
-    let none = !asked || lws.replicas() == 0;
+    let none = !lws.asks() || lws.replicas() == 0;
     actions.idle = none && seen.pods.iter().all(|pod| !pod.phase.is_live());
     let owner = owner_as((API_VERSION, KIND), seen, &lws.metadata);
     let mut objects = Vec::new();
@@ -110,12 +109,8 @@ fn refused(seen: &Seen<'_>, lws: &LeaderWorkerSet<'_>) -> Option<String> {
         };
         return Some(reason.to_owned());
     }
-    let asked = lws.metadata.annotation(keys::GANG_MODE) == Some("ReplicatedGang");
-    let stamped = lws.templates().any(|(_, template)| {
-        let meta = template.metadata.as_ref();
-        meta.is_some_and(|meta| meta.annotation(keys::STAMP).is_some())
-    });
-    (asked && !stamped && !lws.is_linked()).then(|| {
+    let unstamped = lws.asks() && lws.stamp().is_none() && !lws.is_linked();
+    unstamped.then(|| {
         "the LeaderWorkerSet was created without Muster: its replicas are no gangs until its \
          leaderWorkerTemplate changes"
             .to_owned()

@@ -22,6 +22,10 @@ const ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
 pub struct PartName(String);
 
 impl PartName {
+    /// The part of a replica whose pods all come at once, and the name of what its gangs share where
+    /// they do not.
+    pub const REPLICA: &'static str = "replica";
+
     /// The part of a plan whose whole workload is one gang.
     pub fn whole() -> Self {
         Self("all".to_owned())

@@ -12,7 +12,7 @@ use kube::core::DynamicObject;
 use serde_json::{Map, Value, json};
 
 use crate::gang::{FieldError, Gang, Member, Owner, Part, Plan, Role, SchedulerKind, Shape};
-use crate::gang::{Order, RoleStamp, Stamp, link};
+use crate::gang::{Order, PartName, RoleStamp, Stamp, link};
 
 use super::abilities::{Abilities, Bundles, Later, LinkSite, NewRoom, Priorities, QuorumChange};
 use super::abilities::{Resume, Support, Timeouts};
@@ -173,7 +173,7 @@ fn application(member: &Member) -> String {
     let ordered = revision.is_some_and(|revision| revision.order == Order::LeaderFirst);
     let identity = member.identity();
     match ordered {
-        true => identity.of("replica", identity.index).name(),
+        true => identity.of(PartName::REPLICA, identity.index).name(),
         false => pod_group::of_member(member),
     }
     .into_string()

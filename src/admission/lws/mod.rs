@@ -18,7 +18,7 @@ use crate::scheduler::{self, Snapshot};
 use crate::workload::keys::{self, Place};
 use crate::workload::lws;
 use crate::workload::lws::view::{EXCLUSIVE_TOPOLOGY, LeaderWorkerSet};
-use stamps::{is_same, missing, put_back, stamp, stored_stamp, take_back};
+use stamps::{is_same, missing, put_back, stamp, take_back};
 
 /// What an update may not change by itself.
 const REMEDY: &str = "change leaderWorkerTemplate in the same update, which replaces every replica \
@@ -56,7 +56,7 @@ fn judge_kept(
     unasked: Unasked,
 ) -> Judged {
     Judged::of(lws::read(lws, unasked), |plan| {
-        let kept = stored_stamp(lws).map(|stamp| scheduler::stamped(&stamp, cluster));
+        let kept = lws.stamp().map(|stamp| scheduler::stamped(&stamp, cluster));
         match kept {
             Some(Ok(backend)) => Ok(backend),
             _ => choose(plan, namespace, cluster),
@@ -88,7 +88,7 @@ pub fn decide(
             return keep(phase, old, new, before, now, kept);
         }
         unasked = lost.unwrap_or(unasked);
-        stamped_before = stored_stamp(old).is_some().then_some(before);
+        stamped_before = old.stamp().is_some().then_some(before);
         refused = dead_ends(old, new);
         warnings.extend(shrinks(old, new));
     }
@@ -138,7 +138,7 @@ fn keep(
     let gang = now.gang();
     // An error that the stored object already has must not hold up other updates.
     now.errors.retain(|error| !before.errors.contains(error));
-    let stamped = stored_stamp(old).is_some();
+    let stamped = old.stamp().is_some();
     if stamped {
         now.errors.extend(changed_knobs(old, new));
     }
@@ -188,11 +188,7 @@ fn lost_by_accident(
     new: &LeaderWorkerSet<'_>,
     cluster: &Snapshot,
 ) -> Option<Unasked> {
-    let mode = |lws: &LeaderWorkerSet<'_>| {
-        let mode = lws.metadata.annotation(keys::GANG_MODE);
-        mode.map(str::to_owned)
-    };
-    let dropped = mode(old).as_deref() == Some("ReplicatedGang") && mode(new).is_none();
+    let dropped = old.asks() && new.metadata.annotation(keys::GANG_MODE).is_none();
     let all = cluster.leader_worker_sets == Unasked::Ganged;
     (dropped && (all || review.by_service_account())).then_some(Unasked::Ganged)
 }
@@ -206,7 +202,7 @@ fn replace(errors: &mut Vec<FieldError>, better: Vec<FieldError>) {
 /// What deadlocks replicas of the old revision that are made anew before the rollout reaches them:
 /// LeaderWorkerSet (0.9) makes their workers by the new order, and they wait for all by their stamp.
 fn dead_ends(old: &LeaderWorkerSet<'_>, new: &LeaderWorkerSet<'_>) -> Vec<FieldError> {
-    let order = stored_stamp(old).and_then(|stamp| stamp.revision);
+    let order = old.stamp().and_then(|stamp| stamp.revision);
     if order.map(|revision| revision.order) != Some(Order::Together) || old.size() < 2 {
         return Vec::new();
     }
@@ -231,7 +227,7 @@ fn dead_ends(old: &LeaderWorkerSet<'_>, new: &LeaderWorkerSet<'_>) -> Vec<FieldE
 
 /// Up to 0.9 LeaderWorkerSet gives replicas of the old revision the new size when they are made anew.
 fn shrinks(old: &LeaderWorkerSet<'_>, new: &LeaderWorkerSet<'_>) -> Option<String> {
-    let stamped = stored_stamp(old).is_some();
+    let stamped = old.stamp().is_some();
     (stamped && new.size() < old.size()).then(|| {
         format!(
             "a replica that is made anew before the rollout reaches it waits for {} pods, and \

@@ -14,14 +14,6 @@ use crate::workload::lws::view::{LEADER_TEMPLATE, LeaderWorkerSet, template_path
 use crate::workload::view::Meta;
 use crate::workload::{keys, template::PodTemplate};
 
-/// Any stamp of its templates: they agree in what concerns the backend.
-pub fn stored_stamp(lws: &LeaderWorkerSet<'_>) -> Option<Stamp> {
-    lws.templates().find_map(|(_, template)| {
-        let text = template.metadata.as_ref()?.annotation(keys::STAMP)?;
-        Stamp::parse(text).ok()
-    })
-}
-
 fn base(field: &'static str) -> [&'static str; 3] {
     ["spec", "leaderWorkerTemplate", field]
 }
@@ -78,19 +70,12 @@ pub fn stamp(patch: &mut PatchBuilder, lws: &LeaderWorkerSet<'_>, judged: &Judge
         match marks {
             Some(marks) => {
                 let spec = [&base[..], &["spec"]].concat();
-                patch.parents(&[
-                    (&base, is_there(lws, field)),
-                    (&spec, template.spec.present),
-                ]);
+                patch.parents(&[(&spec, template.spec.present)]);
                 write(patch, &base, template, meta, &marks);
             }
             None => remove_stale(patch, &base, meta),
         }
     }
-}
-
-fn is_there(lws: &LeaderWorkerSet<'_>, field: &str) -> bool {
-    field == LEADER_TEMPLATE || lws.spec.leader_worker_template.worker_template.present
 }
 
 fn write(
@@ -187,7 +172,7 @@ pub fn put_back(
     before: &Judged,
 ) -> PatchBuilder {
     let mut patch = PatchBuilder::default();
-    let Some(backend) = before.backend.filter(|_| stored_stamp(old).is_some()) else {
+    let Some(backend) = before.backend.filter(|_| old.stamp().is_some()) else {
         return patch;
     };
     for (field, template) in new.templates() {

@@ -27,7 +27,7 @@ pub const OWN_GANG: &str = "leaderworkerset.sigs.k8s.io/workload-aware-schedulin
 
 /// The one part of a plan whose pods are all made at once; on templates and pods the value of
 /// `muster.dev/gang`, also where a replica is two gangs.
-pub const REPLICA: &str = "replica";
+pub const REPLICA: &str = PartName::REPLICA;
 pub const LEADER: &str = "leader";
 pub const WORKERS: &str = "workers";
 
@@ -43,17 +43,15 @@ pub fn is_leader(meta: &Meta<'_>) -> bool {
     meta.label(WORKER_INDEX) == Some("0")
 }
 
-/// Whether LeaderWorkerSet has ganged the pod itself: on Volcano, or natively. Muster then stands
-/// aside; on another scheduler its link would mean nothing.
-pub fn is_ganged_already(meta: &Meta<'_>, scheduler: Option<SchedulerKind>) -> bool {
-    let theirs = [NAME, GROUP_INDEX, REVISION].map(|key| meta.label(key).unwrap_or_default());
-    match scheduler {
-        Some(SchedulerKind::Volcano) => {
-            meta.annotation(link::VOLCANO.key) == Some(&theirs.join("-"))
-        }
-        Some(SchedulerKind::Native) => meta.annotation(OWN_GANG).is_some(),
-        _ => false,
+/// The scheduler that LeaderWorkerSet has ganged the pod on itself: there Muster stands aside, and on
+/// another scheduler that link means nothing.
+pub fn ganged_on(meta: &Meta<'_>) -> Option<SchedulerKind> {
+    if meta.annotation(OWN_GANG).is_some() {
+        return Some(SchedulerKind::Native);
     }
+    let link = meta.annotation(link::VOLCANO.key)?;
+    let theirs = [NAME, GROUP_INDEX, REVISION].map(|key| meta.label(key).unwrap_or_default());
+    (link == theirs.join("-")).then_some(SchedulerKind::Volcano)
 }
 
 /// What tells this life of the replica from others: the key that the pod has, or a fresh one for a

@@ -2,7 +2,9 @@
 
 use serde::Deserialize;
 
-use crate::gang::{FieldPath, Order};
+use crate::gang::{FieldPath, Order, Stamp};
+use crate::workload::declaration::Mode;
+use crate::workload::keys;
 use crate::workload::template::PodTemplate;
 use crate::workload::view::{Given, Kept, Meta, Present, Text, or_default};
 
@@ -60,6 +62,20 @@ impl LeaderWorkerSet<'_> {
             Some("LeaderReady") if self.size() > 1 => Order::LeaderFirst,
             _ => Order::Together,
         }
+    }
+
+    /// Whether it asks for gangs itself.
+    pub fn asks(&self) -> bool {
+        let mode = self.metadata.annotation(keys::GANG_MODE);
+        mode == Some(Mode::ReplicatedGang.as_str())
+    }
+
+    /// Any stamp of its templates: they agree in what concerns the scheduler.
+    pub fn stamp(&self) -> Option<Stamp> {
+        self.templates().find_map(|(_, template)| {
+            let text = template.metadata.as_ref()?.annotation(keys::STAMP)?;
+            Stamp::parse(text).ok()
+        })
     }
 
     /// Whether the user ties its pods to a gang himself.

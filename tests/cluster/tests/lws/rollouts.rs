@@ -16,11 +16,7 @@ pub async fn a_rollout_with_a_surge_gangs_every_revision(sandbox: Sandbox) -> Re
                    rollingUpdateConfiguration: {maxSurge: 1, maxUnavailable: 0}}";
     sandbox.apply(&lws("", rollout, 2)).await?;
     let before = sandbox.replicas_run(2, 2).await?;
-    let image =
-        json!([{"name": "worker", "image": "vllm:2", "resources": {"requests": {"cpu": "1"}}}]);
-    sandbox
-        .patch_lws(json!({"spec": {"leaderWorkerTemplate": {"workerTemplate": {"spec": {"containers": image}}}}}))
-        .await?;
+    new_image(&sandbox).await?;
     sandbox
         .wait_for("a surge", async || {
             let surge = sandbox.replica("2").await?.len();
@@ -46,11 +42,7 @@ pub async fn under_a_partition_two_revisions_live_side_by_side(sandbox: Sandbox)
                    rollingUpdateConfiguration: {partition: 1}}";
     sandbox.apply(&lws("", rollout, 2)).await?;
     let before = sandbox.replicas_run(2, 2).await?;
-    let image =
-        json!([{"name": "worker", "image": "vllm:2", "resources": {"requests": {"cpu": "1"}}}]);
-    sandbox
-        .patch_lws(json!({"spec": {"leaderWorkerTemplate": {"workerTemplate": {"spec": {"containers": image}}}}}))
-        .await?;
+    new_image(&sandbox).await?;
     let (old, new) = sandbox
         .wait_for("one replica of the new revision", async || {
             let names = sandbox.replicas_run(2, 2).await?;
@@ -115,4 +107,13 @@ pub async fn an_update_that_changes_no_template_rolls_nothing(sandbox: Sandbox) 
         "{said}"
     );
     Ok(())
+}
+
+/// Another template, and so another revision.
+async fn new_image(sandbox: &Sandbox) -> Result<()> {
+    let image =
+        json!([{"name": "worker", "image": "vllm:2", "resources": {"requests": {"cpu": "1"}}}]);
+    sandbox
+        .patch_lws(json!({"spec": {"leaderWorkerTemplate": {"workerTemplate": {"spec": {"containers": image}}}}}))
+        .await
 }
