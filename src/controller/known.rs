@@ -36,7 +36,9 @@ impl Known {
             broken: None,
             // What was due before Muster looked was told by whoever looked then.
             stranded: gang.stranded.is_some(),
-            timed_out: gang.overdue(actions).is_some_and(|by| by > PATIENCE),
+            // A gang that is overdue and not suspended was not looked at when it was due.
+            timed_out: matches!(actions.timeout, Some((_, TimeoutAction::Wait)))
+                && gang.overdue(actions).is_some_and(|by| by > PATIENCE),
         }
     }
 
@@ -75,22 +77,20 @@ impl Known {
         let Some((limit, action)) = actions.timeout else {
             return;
         };
-        match gang.overdue(actions) {
-            Some(_) if !self.timed_out => {
-                self.timed_out = true;
-                news.timed_out = Some(action);
-                let then = match action {
-                    TimeoutAction::Wait => "it waits on",
-                    TimeoutAction::Suspend => "its workload is suspended",
-                };
-                let note = format!("{} waits longer than {limit:?}: {then}", gang.name);
-                news.warn("GangTimedOut", note);
-            }
-            Some(_) => {}
-            None => {
-                let left = limit.saturating_sub(gang.waited.unwrap_or_default());
-                news.again_in(left + Duration::from_millis(100));
-            }
+        if gang.overdue(actions).is_none() {
+            let left = limit.saturating_sub(gang.waited.unwrap_or_default());
+            news.again_in(left + Duration::from_millis(100));
+            return;
+        }
+        // Told once, and due until it is done: a write may fail.
+        news.timed_out = Some(action);
+        if !std::mem::replace(&mut self.timed_out, true) {
+            let then = match action {
+                TimeoutAction::Wait => "it waits on",
+                TimeoutAction::Suspend => "its workload is suspended",
+            };
+            let note = format!("{} waits longer than {limit:?}: {then}", gang.name);
+            news.warn("GangTimedOut", note);
         }
     }
 
@@ -198,19 +198,42 @@ mod tests {
             ..gang(0, 7200)
         };
         let mut known = Known::new("4d1c", &late(None, State::Empty), &actions, Instant::now());
-        let mut timed_out = |standing: Standing| {
+        let mut look = |standing: Standing| {
             let mut news = News::default();
             known.update(Instant::now(), &standing, &actions, &mut news);
-            news.timed_out.is_some()
+            let told = news.reasons().filter(|r| *r == "GangTimedOut").count();
+            (news.timed_out.is_some(), told)
         };
-        assert!(!timed_out(late(None, State::Empty)));
-        assert!(!timed_out(late(Some(59), State::Waiting(None))));
-        assert!(timed_out(late(Some(60), State::Waiting(None))));
-        assert!(!timed_out(late(Some(61), State::Waiting(None))), "once");
-        assert!(!timed_out(gang(4, 7200)));
+        assert_eq!(look(late(None, State::Empty)), (false, 0));
+        assert_eq!(look(late(Some(59), State::Waiting(None))), (false, 0));
+        assert_eq!(look(late(Some(60), State::Waiting(None))), (true, 1));
+        // The write may have failed: it is due until it is done, and told once.
+        assert_eq!(look(late(Some(61), State::Waiting(None))), (true, 0));
+        assert_eq!(look(gang(4, 7200)), (false, 0));
         // A replacement that waits has its own time.
-        assert!(!timed_out(late(Some(1), State::Waiting(None))));
-        assert!(timed_out(late(Some(60), State::Waiting(None))));
+        assert_eq!(look(late(Some(1), State::Waiting(None))), (false, 0));
+        assert_eq!(look(late(Some(60), State::Waiting(None))), (true, 1));
+    }
+
+    #[test]
+    fn a_gang_that_was_due_while_nobody_looked_is_suspended_and_told() {
+        let due = |action: TimeoutAction| {
+            let actions = Actions {
+                timeout: Some((Duration::from_secs(60), action)),
+                ..Actions::default()
+            };
+            let (now, standing) = (Instant::now(), gang(0, 7200));
+            let mut news = News::default();
+            Known::new("4d1c", &standing, &actions, now)
+                .update(now, &standing, &actions, &mut news);
+            (news.timed_out, news.reasons().count())
+        };
+        assert_eq!(
+            due(TimeoutAction::Suspend),
+            (Some(TimeoutAction::Suspend), 1)
+        );
+        // Only to be told, and whoever looked then has told it.
+        assert_eq!(due(TimeoutAction::Wait), (Some(TimeoutAction::Wait), 0));
     }
 
     /// What is said of a gang of which so many are placed at these seconds, each time as broken.

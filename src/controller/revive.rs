@@ -8,7 +8,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::decide::{Actions, Standing};
+use super::decide::{Actions, Standing, State};
 use super::observe::{Phase, Pod};
 use crate::workload::jobset::view::JobSet;
 use crate::workload::keys;
@@ -63,25 +63,34 @@ impl Revivals {
         }
     }
 
-    /// A gang from which a waiting member has vanished. With a member on a node the gang had its
-    /// room once, and a replacement is placed by itself.
+    /// A gang from which a waiting member has vanished, or all have. With a member on a node the
+    /// gang had its room once, and a replacement is placed by itself.
+    ///
+    /// It is found again at every look until [`Self::forget`]: what is done about it may fail.
     fn lost(&self, uid: &str, pods: &[Pod], gangs: &[Standing]) -> Option<String> {
         let mut all = self.lock();
-        let before = all.remove(uid).unwrap_or_default();
-        let waiting = gangs.iter().filter(|gang| gang.waits() && gang.bound == 0);
-        let now: Waiting = waiting
-            .map(|gang| (gang.name.clone(), gang.pending.clone()))
-            .collect();
+        let mut before = all.remove(uid).unwrap_or_default();
         let exists = |uid: &String| pods.iter().any(|pod| pod.uid == *uid);
-        let gone = |name: &&String| before.get(*name).is_some_and(|b| !b.iter().all(exists));
-        let lost = now.keys().find(gone).cloned();
+        let (mut now, mut lost) = (Waiting::new(), None);
+        let open = |gang: &&Standing| gang.state != State::Scheduled && gang.bound == 0;
+        for gang in gangs.iter().filter(open) {
+            let mut members = before.remove(&gang.name).unwrap_or_default();
+            members.retain(|uid| !exists(uid));
+            if lost.is_none() && !members.is_empty() {
+                lost = Some(gang.name.clone());
+            }
+            members.extend(gang.pending.iter().cloned());
+            if !members.is_empty() {
+                now.insert(gang.name.clone(), members);
+            }
+        }
         if !now.is_empty() {
             all.insert(uid.to_owned(), now);
         }
         lost
     }
 
-    /// A JobSet that is gone, or has no such gang.
+    /// A JobSet that is gone or has no such gang, or for which all is done.
     pub fn forget(&self, uid: &str) {
         self.lock().remove(uid);
     }
@@ -97,7 +106,6 @@ mod tests {
 
     use super::*;
     use crate::admission::object::{self, Kind, Object};
-    use crate::controller::decide::State;
 
     fn pod(uid: &str, phase: Phase) -> Pod {
         Pod {
@@ -121,7 +129,10 @@ mod tests {
             orphans: Some("it is forgotten"),
             gangs: vec![Standing {
                 name: "train-all-0".to_owned(),
-                state: State::Waiting(None),
+                state: match pods {
+                    [] => State::Empty,
+                    _ => State::Waiting(None),
+                },
                 bound,
                 quorum: 3,
                 size: 3,
@@ -146,13 +157,26 @@ mod tests {
     }
 
     #[test]
-    fn a_gang_that_loses_a_waiting_member_is_revived_once() {
+    fn a_gang_that_loses_a_waiting_member_is_lost_until_something_is_done() {
         let (revivals, jobset) = (Revivals::default(), json!({"metadata": {}}));
         let step = |uids: &[&str]| look(&revivals, &jobset, &waiting(uids));
         assert_eq!(step(&["a", "b"]), Step::Nothing);
         assert_eq!(step(&["a", "b", "c"]), Step::Nothing);
         assert!(matches!(step(&["b", "c", "d"]), Step::Suspend(_)));
+        // The JobSet had changed meanwhile: it was not suspended.
+        assert!(matches!(step(&["b", "c", "d"]), Step::Suspend(_)));
+        revivals.forget("4d1c");
         assert_eq!(step(&["b", "c", "d"]), Step::Nothing);
+    }
+
+    #[test]
+    fn a_gang_that_loses_all_its_members_at_once_is_lost_too() {
+        let (revivals, jobset) = (Revivals::default(), json!({"metadata": {}}));
+        assert_eq!(look(&revivals, &jobset, &[]), Step::Nothing);
+        let members = waiting(&["a", "b"]);
+        assert_eq!(look(&revivals, &jobset, &members), Step::Nothing);
+        let lost = look(&revivals, &jobset, &[]);
+        assert!(matches!(lost, Step::Suspend(_)), "{lost:?}");
     }
 
     #[test]

@@ -17,7 +17,7 @@ use kube::{Client, Resource, ResourceExt as _};
 use serde::de::DeserializeOwned;
 
 use super::condition::Conditions;
-use super::decide::{self, Seen, Workload};
+use super::decide::{self, Actions, Seen, Workload};
 use super::discovery::Found;
 use super::made;
 use super::namers::{look_up, tell_namers};
@@ -25,12 +25,13 @@ use super::nudge::Sleepers;
 use super::observe::{self, Pod, WatchedPod};
 use super::queues::Queues;
 use super::revive::{Revivals, Step};
-use super::status::Memory;
+use super::status::{Memory, News};
 use super::workloads::Workloads;
-use super::write::{Error, Writer, owned, resource};
+use super::write::{Error, Fit, Writer, owned, resource};
 use crate::admission::object::{self, Object};
 use crate::gang::TimeoutAction;
 use crate::scheduler::Snapshot;
+use crate::workload::jobset::view::JobSet;
 
 /// A gang whose object's name is taken is looked at this often.
 const BLOCKED: Duration = Duration::from_secs(30);
@@ -237,21 +238,15 @@ async fn reconcile(workload: Arc<DynamicObject>, context: Arc<Context>) -> Resul
     context.memory.wrote(&workload, &done, &actions.gangs).await;
     let mut news = context.memory.look(&uid, &actions);
     actions.broken = news.broken.take();
-    let step = match view {
-        Workload::JobSet(jobset) => context.revivals.look(&uid, jobset, &pods, &actions),
-        // LeaderWorkerSet makes a replica anew that loses a pod, and then it is a new gang.
-        Workload::LeaderWorkerSet(_) => Step::Nothing,
-    };
-    if context.writer.revive(&workload, &step).await? {
-        match step {
-            Step::Suspend(note) => news.warn("GangRevived", note),
-            Step::Tell(note) => news.warn("GangStuck", note),
-            Step::Nothing | Step::Resume | Step::Forget => {}
-        }
-    }
+    // Before what can fail: what is news now is none at the next look.
     context.memory.publish(&workload, &news).await;
-    if news.timed_out == Some(TimeoutAction::Suspend) {
-        context.writer.suspend(&workload).await?;
+    match view {
+        Workload::JobSet(_) if news.timed_out == Some(TimeoutAction::Suspend) => {
+            context.writer.suspend(&workload).await?;
+        }
+        Workload::JobSet(jobset) => context.revive(&workload, jobset, &pods, &actions).await?,
+        // LeaderWorkerSet makes a replica anew that loses a pod, and then it is a new gang.
+        Workload::LeaderWorkerSet(_) => {}
     }
     let step = context
         .conditions
@@ -278,6 +273,31 @@ impl Context {
         let belongs = |pod: &WatchedPod| self.workloads.owns(workload, pod);
         let pods = self.pods.state_filter(|pod| belongs(pod));
         pods.iter().filter_map(|pod| Pod::read(pod)).collect()
+    }
+
+    /// Gives a lost gang a new round, or tells that only a person can.
+    async fn revive(
+        &self,
+        workload: &DynamicObject,
+        jobset: &JobSet<'_>,
+        pods: &[Pod],
+        actions: &Actions,
+    ) -> Result<(), Error> {
+        let uid = workload.uid().unwrap_or_default();
+        let step = self.revivals.look(&uid, jobset, pods, actions);
+        if self.writer.revive(workload, &step).await? == Fit::Changed {
+            return Ok(());
+        }
+        let (reason, note) = match step {
+            Step::Suspend(note) => ("GangRevived", note),
+            Step::Tell(note) => ("GangStuck", note),
+            Step::Nothing | Step::Resume | Step::Forget => return Ok(()),
+        };
+        self.revivals.forget(&uid);
+        let mut news = News::default();
+        news.warn(reason, note);
+        self.memory.publish(workload, &news).await;
+        Ok(())
     }
 
     fn made(&self, namespace: &str, uid: &str) -> Vec<DynamicObject> {

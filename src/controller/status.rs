@@ -26,7 +26,7 @@ pub struct News {
     events: Vec<Told>,
     /// A gang that the scheduler does not hold together, and what was told of it.
     pub broken: Option<String>,
-    /// The timeout has just passed, and what is to be done.
+    /// A gang waits longer than it may, and what is to be done.
     pub timed_out: Option<TimeoutAction>,
     pub look_again: Option<Duration>,
 }
@@ -173,6 +173,11 @@ impl News {
             reason,
             note,
         });
+    }
+
+    #[cfg(test)]
+    pub fn reasons(&self) -> impl Iterator<Item = &'static str> {
+        self.events.iter().map(|told| told.reason)
     }
 
     pub fn again_in(&mut self, after: Duration) {

@@ -51,6 +51,14 @@ pub struct Done {
     pub obstacles: Vec<String>,
 }
 
+/// Whether a workload was still as it was seen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fit {
+    AsSeen,
+    /// Nothing was written. The change brings the next look.
+    Changed,
+}
+
 /// What came of one write.
 enum Applied {
     Yes,
@@ -166,46 +174,45 @@ impl Writer {
         Ok(())
     }
 
-    pub async fn suspend(&self, workload: &DynamicObject) -> Result<(), Error> {
+    pub async fn suspend(&self, workload: &DynamicObject) -> Result<Fit, Error> {
         let patch = serde_json::json!({"spec": {"suspend": true}});
-        self.api(workload)
-            .patch(
-                &workload.name_any(),
-                &PatchParams::default(),
-                &Patch::Merge(&patch),
-            )
+        self.patch_as_seen(workload, patch, "suspend the JobSet")
             .await
-            .map_err(api_error("suspend the JobSet"))?;
-        Ok(())
     }
 
-    /// Suspends or resumes a JobSet whose gang is to have a new round. Says whether the JobSet was
-    /// still as it was seen; if not, it is looked at again.
+    /// Suspends or resumes a JobSet whose gang is to have a new round.
     pub async fn revive(
         &self,
         workload: &DynamicObject,
         step: &revive::Step,
-    ) -> Result<bool, Error> {
+    ) -> Result<Fit, Error> {
         let (mark, suspend) = match step {
             revive::Step::Suspend(_) => (Some("true"), Some(true)),
             revive::Step::Resume => (None, Some(false)),
             revive::Step::Forget => (None, None),
-            revive::Step::Nothing | revive::Step::Tell(_) => return Ok(true),
+            revive::Step::Nothing | revive::Step::Tell(_) => return Ok(Fit::AsSeen),
         };
-        let mut patch = serde_json::json!({"metadata": {
-            "resourceVersion": workload.resource_version(),
-            "annotations": {keys::REVIVING: mark},
-        }});
+        let mut patch = serde_json::json!({"metadata": {"annotations": {keys::REVIVING: mark}}});
         if let Some(suspend) = suspend {
             patch["spec"] = serde_json::json!({"suspend": suspend});
         }
+        self.patch_as_seen(workload, patch, "give the gang a new round")
+            .await
+    }
+
+    /// Changes a workload if it is still as it was seen.
+    async fn patch_as_seen(
+        &self,
+        workload: &DynamicObject,
+        mut patch: serde_json::Value,
+        what: &str,
+    ) -> Result<Fit, Error> {
+        patch["metadata"]["resourceVersion"] = workload.resource_version().into();
         let (name, params) = (workload.name_any(), PatchParams::default());
         let api = self.api(workload);
         match api.patch(&name, &params, &Patch::Merge(&patch)).await {
-            Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(false),
-            other => other
-                .map(|_| true)
-                .map_err(api_error("give the gang a new round")),
+            Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(Fit::Changed),
+            other => other.map(|_| Fit::AsSeen).map_err(api_error(what)),
         }
     }
 

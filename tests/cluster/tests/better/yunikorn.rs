@@ -1,6 +1,8 @@
 //! YuniKorn takes pods that come within half a minute for more of the same application, forgets a
 //! gang whose first pod goes, and its admission controller takes the pods of other schedulers.
 
+use std::time::Duration;
+
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
@@ -38,7 +40,10 @@ pub async fn a_gang_whose_first_pod_is_deleted_starts_all_the_same(sandbox: Sand
     let first = sandbox.originator().await?;
     let pods: Api<Pod> = Api::namespaced(sandbox.client(), &sandbox.namespace);
     pods.delete(&first, &DeleteParams::default()).await?;
-    let said = sandbox.told("GangRevived").await?;
+    // Others write to the JobSet at that moment, and it must not be forgotten over that.
+    let (told, written) = tokio::join!(sandbox.told("GangRevived"), sandbox.keep_writing());
+    written?;
+    let said = told?;
     ensure!(said.contains("a pod was deleted"), "{said}");
     sandbox.stays_unbound("0", 4).await?;
     sandbox.nodes(1, 1).await?;
@@ -133,6 +138,16 @@ impl Sandbox {
             Ok(())
         })
         .await
+    }
+
+    /// Writes to the JobSet again and again, for two seconds.
+    async fn keep_writing(&self) -> Result<()> {
+        for time in 0..100 {
+            let written = json!({"metadata": {"annotations": {"written": time.to_string()}}});
+            self.patch_jobset(written).await?;
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        Ok(())
     }
 
     /// The pod that the placeholders belong to.
