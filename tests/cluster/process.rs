@@ -54,8 +54,8 @@ impl Group {
         })
     }
 
-    /// Starts `command` in the group, its output in `<logs>/<name>.log`. The ports are let go at
-    /// the last moment, so that nothing else gets them.
+    /// Starts `command` in the group, its output in `<logs>/<name>.log`. The ports that it listens
+    /// on are held as long as it is known.
     pub fn spawn(&self, name: &str, mut command: Command, ports: Vec<Port>) -> Result<Process> {
         let log = self.logs.join(format!("{name}.log"));
         if let Some(parent) = log.parent() {
@@ -68,7 +68,6 @@ impl Group {
             .stdout(out.try_clone()?)
             .stderr(out)
             .process_group(self.leader.as_raw_nonzero().get());
-        drop(ports);
         let child = command
             .spawn()
             .with_context(|| format!("cannot start {name} ({:?})", command.get_program()))?;
@@ -76,6 +75,7 @@ impl Group {
             name: name.to_owned(),
             child: Mutex::new(child),
             log,
+            _ports: ports,
         })
     }
 
@@ -115,6 +115,7 @@ pub struct Process {
     pub name: String,
     pub log: PathBuf,
     child: Mutex<Child>,
+    _ports: Vec<Port>,
 }
 
 impl Process {

@@ -148,7 +148,8 @@ pub async fn the_bundle_is_written_restored_and_then_left_alone(sandbox: Sandbox
 
 pub async fn a_new_ca_is_trusted_before_it_signs(sandbox: Sandbox) -> Result<()> {
     // An apiserver of its own, for which Muster is up.
-    let port = Port::reserve()?.number;
+    let held = Port::reserve()?;
+    let port = held.number;
     let installed = Installed::new(&sandbox.cluster.plane, "rotation", port).await?;
     let now = SystemTime::now();
     let due = Authority::generate(now - DAY * 250)?;
