@@ -215,6 +215,54 @@ fn what_an_earlier_stamp_told_the_scheduler_is_taken_back() {
 }
 
 #[test]
+fn a_scheduler_name_that_muster_wrote_does_not_bind_the_next_template() {
+    let name = |lws: &Value| templates(lws)["workerTemplate"]["spec"]["schedulerName"].clone();
+    let volcano = Snapshot::assumed(SchedulerKind::Volcano, Dialect::V1_37);
+    // As `kubectl apply` leaves it: the manifest names no scheduler, and the stored object does.
+    let moved = |old: &Value, key: &str, value: &str| {
+        let mut new = old.clone();
+        new["metadata"]["annotations"][key] = json!(value);
+        new["spec"]["leaderWorkerTemplate"]["size"] = json!(6);
+        new
+    };
+    let old = stored(&volcano);
+    assert_eq!(name(&old), "volcano");
+    for (scheduler, expected) in [
+        (
+            SchedulerKind::Coscheduling,
+            json!("scheduler-plugins-scheduler"),
+        ),
+        (SchedulerKind::Native, Value::Null),
+    ] {
+        let cluster = Snapshot::assumed(scheduler, Dialect::V1_37);
+        let new = moved(&old, "muster.dev/scheduler", scheduler.as_str());
+        let after = mutated(LWS, Some(&old), &new, &cluster);
+        assert_eq!(name(&after), expected);
+        assert_eq!(stamp(&after)["scheduler"], scheduler.as_str());
+        warnings(&old, &after, &cluster);
+    }
+    let off = moved(&old, "muster.dev/gang-mode", "Off");
+    let after = mutated(LWS, Some(&old), &off, &volcano);
+    assert_eq!(name(&after), Value::Null);
+    // The user's own word does.
+    let mut own = manifest();
+    for template in ["leaderTemplate", "workerTemplate"] {
+        let template = &mut own["spec"]["leaderWorkerTemplate"][template];
+        if !template.is_null() {
+            template["spec"]["schedulerName"] = json!("volcano");
+        }
+    }
+    let old = mutated(LWS, None, &own, &volcano);
+    let after = mutated(
+        LWS,
+        Some(&old),
+        &moved(&old, "muster.dev/gang-mode", "Off"),
+        &volcano,
+    );
+    assert_eq!(name(&after), "volcano");
+}
+
+#[test]
 fn by_configuration_all_are_ganged_but_those_that_say_off() {
     let cluster = Snapshot {
         leader_worker_sets: Unasked::Ganged,

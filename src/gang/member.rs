@@ -41,6 +41,10 @@ pub struct Stamp {
     /// revision only and older ones live beside it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revision: Option<RevisionStamp>,
+    /// The scheduler's name, where Muster wrote it into the template: not the user's word, and
+    /// taken back when the template is stamped anew.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scheduler_name: Option<String>,
 }
 
 /// A replica of a workload that is rolled out by revisions.
@@ -121,6 +125,7 @@ impl Stamp {
             siblings: Vec::new(),
             roles: Vec::new(),
             revision: None,
+            scheduler_name: None,
         }
     }
 
@@ -213,6 +218,7 @@ mod tests {
             siblings: Vec::new(),
             roles: Vec::new(),
             revision: None,
+            scheduler_name: None,
         };
         assert_eq!(
             stamp.to_json(),

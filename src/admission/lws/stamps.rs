@@ -10,7 +10,9 @@ use crate::admission::patch::PatchBuilder;
 use crate::gang::{FieldError, Order, Part, Plan, Role, Stamp};
 use crate::scheduler::{Marks, Scheduler};
 use crate::workload::lws::replica::{LEADER, REPLICA, WORKERS, stamp_of};
-use crate::workload::lws::view::{LEADER_TEMPLATE, LeaderWorkerSet, template_path};
+use crate::workload::lws::view::{
+    LEADER_TEMPLATE, LeaderWorkerSet, is_named_by_muster, template_path,
+};
 use crate::workload::view::Meta;
 use crate::workload::{keys, template::PodTemplate};
 
@@ -48,6 +50,7 @@ fn marks(
     stamp.revision = Some(stamp_of(order, plan));
     backend.fill(plan, part, role, &mut stamp);
     let mut marks = backend.stamp(plan, role);
+    stamp.scheduler_name.clone_from(&marks.scheduler_name);
     marks.labels.insert(keys::GANG, REPLICA.to_owned());
     marks.annotations.insert(keys::STAMP, stamp.to_json());
     Some(marks)
@@ -67,6 +70,10 @@ pub fn stamp(patch: &mut PatchBuilder, lws: &LeaderWorkerSet<'_>, judged: &Judge
         let meta = template.metadata.as_ref();
         let backend = judged.backend;
         let marks = backend.and_then(|backend| marks(lws, &judged.plan, backend, field));
+        let renamed = marks.as_ref().is_some_and(|m| m.scheduler_name.is_some());
+        if !renamed && is_named_by_muster(template) {
+            patch.remove(&[&base[..], &["spec", "schedulerName"]].concat());
+        }
         match marks {
             Some(marks) => {
                 let spec = [&base[..], &["spec"]].concat();
@@ -115,7 +122,9 @@ pub fn missing(lws: &LeaderWorkerSet<'_>, judged: &Judged) -> Vec<FieldError> {
         let labels = marks.labels.iter().all(|(k, v)| label(k) == Some(v));
         let mut annotations = marks.annotations.iter();
         let annotations = annotations.all(|(k, v)| annotation(k) == Some(v));
-        !labels || !annotations || marks.scheduler_name.is_some()
+        let name = template.spec.scheduler_name.as_deref();
+        let named = marks.scheduler_name.is_none() || marks.scheduler_name.as_deref() == name;
+        !labels || !annotations || !named
     };
     let error = |(field, _): (&'static str, &PodTemplate<'_>)| {
         let labels = template_path(field).child("metadata").child("labels");

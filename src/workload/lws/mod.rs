@@ -14,7 +14,7 @@ use super::declaration::{self, Mode};
 use super::keys::{self, KUEUE_QUEUE, Place};
 use super::template::{ExistingLink, PodTemplate};
 use replica::{LEADER, WORKERS};
-use view::{EXCLUSIVE_TOPOLOGY, LeaderWorkerSet, template_path};
+use view::{EXCLUSIVE_TOPOLOGY, LeaderWorkerSet, is_named_by_muster, template_path};
 
 /// Reads a LeaderWorkerSet's declaration.
 pub fn read(lws: &LeaderWorkerSet<'_>, unasked: Unasked) -> Reading {
@@ -177,6 +177,9 @@ fn roles(lws: &LeaderWorkerSet<'_>, errors: &mut Vec<FieldError>) -> Vec<Role> {
     let mut role = |name: &str, pods: u64, field: &str, template: &PodTemplate<'_>| {
         let at = template_path(field).child("spec");
         let mut shape = template.shape(&at, errors);
+        if is_named_by_muster(template) {
+            shape.scheduler_name = None;
+        }
         // Kueue holds the pods of a LeaderWorkerSet back one by one, with scheduling gates.
         shape.gated |= lws.metadata.label(KUEUE_QUEUE).is_some();
         Role {

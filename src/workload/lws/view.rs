@@ -72,10 +72,7 @@ impl LeaderWorkerSet<'_> {
 
     /// Any stamp of its templates: they agree in what concerns the scheduler.
     pub fn stamp(&self) -> Option<Stamp> {
-        self.templates().find_map(|(_, template)| {
-            let text = template.metadata.as_ref()?.annotation(keys::STAMP)?;
-            Stamp::parse(text).ok()
-        })
+        self.templates().find_map(|(_, template)| stamp(template))
     }
 
     /// Whether the user ties its pods to a gang himself.
@@ -95,6 +92,17 @@ impl LeaderWorkerSet<'_> {
             .then_some((WORKER_TEMPLATE, &*template.worker_template));
         leader.into_iter().chain(workers)
     }
+}
+
+fn stamp(template: &PodTemplate<'_>) -> Option<Stamp> {
+    let text = template.metadata.as_ref()?.annotation(keys::STAMP)?;
+    Stamp::parse(text).ok()
+}
+
+/// Whether the scheduler's name in a template is Muster's word, and not the user's.
+pub fn is_named_by_muster(template: &PodTemplate<'_>) -> bool {
+    let name = template.spec.scheduler_name.as_deref();
+    name.is_some() && stamp(template).is_some_and(|s| s.scheduler_name.as_deref() == name)
 }
 
 pub const LEADER_TEMPLATE: &str = "leaderTemplate";
