@@ -14,7 +14,10 @@ use super::declaration::{self, Mode};
 use super::keys::{self, KUEUE_QUEUE, Place};
 use super::template::{ExistingLink, PodTemplate};
 use replica::{LEADER, WORKERS};
-use view::{EXCLUSIVE_TOPOLOGY, LeaderWorkerSet, is_named_by_muster, template_path};
+use view::{
+    EXCLUSIVE_TOPOLOGY, LEADER_CREATED, LEADER_READY, LeaderWorkerSet, is_named_by_muster,
+    template_path,
+};
 
 /// Reads a LeaderWorkerSet's declaration.
 pub fn read(lws: &LeaderWorkerSet<'_>, unasked: Unasked) -> Reading {
@@ -37,6 +40,9 @@ pub fn read(lws: &LeaderWorkerSet<'_>, unasked: Unasked) -> Reading {
         return reading;
     };
     check_timeout(&mut reading);
+    check_schema(lws, &mut reading.errors);
+    // Refused as a key already; a scheduler that cannot either need not say so again.
+    reading.plan.policy.bundle_with = None;
     if lws.spec.scheduling.is_some() {
         let at = FieldPath::new("spec").child("scheduling");
         if explicit {
@@ -122,6 +128,26 @@ fn check_timeout(reading: &mut Reading) {
     reading
         .warnings
         .extend(declaration::idle_timeout_action(policy));
+}
+
+/// What the schema refuses too, later in a cluster and never in `muster check`: gangs are counted
+/// by it.
+fn check_schema(lws: &LeaderWorkerSet<'_>, errors: &mut Vec<FieldError>) {
+    if let Some(size) = lws.spec.leader_worker_template.size.filter(|size| *size < 1) {
+        let at = FieldPath::new("spec").child("leaderWorkerTemplate");
+        errors.push(FieldError::invalid(
+            at.child("size"),
+            size,
+            "must be at least 1: the leader counts",
+        ));
+    }
+    let policies = [LEADER_CREATED, LEADER_READY];
+    if let Some(policy) = lws.spec.startup_policy.as_deref()
+        && !policies.contains(&policy)
+    {
+        let at = FieldPath::new("spec").child("startupPolicy");
+        errors.push(FieldError::not_supported(at, policy, &policies));
+    }
 }
 
 /// A link that the user wrote into the templates. Muster leaves it alone, and all of it.

@@ -14,6 +14,10 @@ pub const KIND: &str = "LeaderWorkerSet";
 /// Workers are made only once the leader is on a node, and in its topology domain.
 pub const EXCLUSIVE_TOPOLOGY: &str = "leaderworkerset.sigs.k8s.io/exclusive-topology";
 
+/// The startup policies: all pods at once, or the workers once their leader is ready.
+pub const LEADER_CREATED: &str = "LeaderCreated";
+pub const LEADER_READY: &str = "LeaderReady";
+
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct LeaderWorkerSet<'a> {
@@ -59,7 +63,7 @@ impl LeaderWorkerSet<'_> {
 
     pub fn order(&self) -> Order {
         match self.spec.startup_policy.as_deref() {
-            Some("LeaderReady") if self.size() > 1 => Order::LeaderFirst,
+            Some(LEADER_READY) if self.size() > 1 => Order::LeaderFirst,
             _ => Order::Together,
         }
     }
