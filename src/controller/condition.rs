@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 
 use super::decide::{Actions, Standing, State};
 use super::recent::TRUST;
+use super::standing;
 use super::status::PATIENCE;
 
 /// True once every gang of the workload has its quorum on nodes.
@@ -71,9 +72,9 @@ impl Condition {
             (Reason::Suspended, "the JobSet is suspended".to_owned())
         } else if all == 0 && actions.idle {
             (Reason::Idle, "there is no gang now".to_owned())
-        } else if all == 0 {
+        } else if all == 0 && !actions.unmade {
             return None;
-        } else if actions.gangs.iter().all(|g| g.state == State::Scheduled) {
+        } else if !actions.unmade && actions.gangs.iter().all(|g| g.state == State::Scheduled) {
             (
                 Reason::Scheduled,
                 format!("{all} of {all} gangs are placed"),
@@ -83,7 +84,7 @@ impl Condition {
         } else {
             (
                 Reason::Waiting,
-                "a gang waits for its pods to be placed".to_owned(),
+                "a gang waits for its pods to be made and placed".to_owned(),
             )
         };
         Some(Self { reason, message })
@@ -91,12 +92,19 @@ impl Condition {
 
     /// How long to hold it back: a gang that starts at once is not worth saying that it waited.
     /// What was said before is corrected at once.
-    fn hold_back(&self, shown: Option<&Value>, actions: &Actions) -> Option<Duration> {
+    fn hold_back(
+        &self,
+        workload: &DynamicObject,
+        shown: Option<&Value>,
+        actions: &Actions,
+    ) -> Option<Duration> {
         if self.reason != Reason::Waiting || shown.is_some() {
             return None;
         }
         let waiting = actions.gangs.iter().filter(|g| g.state != State::Scheduled);
         let age = waiting.map(|gang| gang.age.unwrap_or_default()).max();
+        // A gang that has no pod yet has no age either.
+        let age = age.or_else(|| standing::age(workload));
         PATIENCE
             .checked_sub(age.unwrap_or_default())
             .filter(|left| !left.is_zero())
@@ -164,7 +172,7 @@ impl Conditions {
         if shown.is_some_and(|shown| condition.is(shown) || condition.forgets(shown, actions)) {
             return Step::Nothing;
         }
-        if let Some(left) = condition.hold_back(shown, actions) {
+        if let Some(left) = condition.hold_back(workload, shown, actions) {
             return Step::Later(left);
         }
         let mut written = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -183,6 +191,7 @@ impl Conditions {
 
 #[cfg(test)]
 mod tests {
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
     use kube::core::{ApiResource, GroupVersionKind};
 
     use super::*;
@@ -231,6 +240,24 @@ mod tests {
         };
         assert_eq!(step(1), Step::Later(PATIENCE - Duration::from_secs(1)));
         assert_eq!(written(step(5))["reason"], "GangWaiting");
+    }
+
+    #[test]
+    fn what_is_placed_is_not_all_while_a_gang_has_no_pod() {
+        let mut actions = gang(State::Scheduled, 60);
+        let step = |actions: &Actions, age: i64| {
+            let mut workload = jobset(None);
+            let created = Timestamp::now().as_second() - age;
+            let created = Timestamp::from_second(created).unwrap();
+            workload.metadata.creation_timestamp = Some(Time(created));
+            Conditions::default().step(&workload, actions, &[])
+        };
+        assert_eq!(written(step(&actions, 60))["status"], "True");
+        actions.unmade = true;
+        assert_eq!(written(step(&actions, 60))["reason"], "GangWaiting");
+        assert!(matches!(step(&actions, 1), Step::Later(_)));
+        actions.gangs.clear();
+        assert_eq!(written(step(&actions, 60))["reason"], "GangWaiting");
     }
 
     #[test]

@@ -58,6 +58,8 @@ pub struct Actions {
     pub suspended: bool,
     /// The workload goes on, and has no gang now: none is asked for any more, or no replica.
     pub idle: bool,
+    /// A gang that is asked for has no pod yet, and so is not among the gangs.
+    pub unmade: bool,
     /// What was told of a gang that the scheduler does not hold together.
     pub broken: Option<String>,
     /// Why nothing is made, although a gang is asked for.

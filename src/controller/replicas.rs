@@ -28,6 +28,8 @@ pub fn wanted(
     actions.refused = refused(seen, lws);
     let none = !lws.asks() || lws.replicas() == 0;
     actions.idle = none && seen.pods.iter().all(|pod| !pod.phase.is_live());
+    let ganged = lws.asks() && lws.stamp().is_some();
+    actions.unmade = ganged && lws.started_replicas() < lws.replicas();
     let owner = owner_as((API_VERSION, KIND), seen, &lws.metadata);
     let mut objects = Vec::new();
     let mut pods = seen.pods.to_vec();

@@ -100,7 +100,7 @@ pub fn standing(gang: &Gang<'_>, members: &[&Pod], made: &[DynamicObject]) -> St
     }
 }
 
-fn age(object: &DynamicObject) -> Option<Duration> {
+pub fn age(object: &DynamicObject) -> Option<Duration> {
     let created = object.metadata.creation_timestamp.as_ref()?.0;
     Some(since(created))
 }

@@ -133,7 +133,12 @@ fn check_timeout(reading: &mut Reading) {
 /// What the schema refuses too, later in a cluster and never in `muster check`: gangs are counted
 /// by it.
 fn check_schema(lws: &LeaderWorkerSet<'_>, errors: &mut Vec<FieldError>) {
-    if let Some(size) = lws.spec.leader_worker_template.size.filter(|size| *size < 1) {
+    if let Some(size) = lws
+        .spec
+        .leader_worker_template
+        .size
+        .filter(|size| *size < 1)
+    {
         let at = FieldPath::new("spec").child("leaderWorkerTemplate");
         errors.push(FieldError::invalid(
             at.child("size"),

@@ -25,6 +25,14 @@ pub struct LeaderWorkerSet<'a> {
     pub metadata: Meta<'a>,
     #[serde(borrow, deserialize_with = "or_default")]
     pub spec: Spec<'a>,
+    #[serde(deserialize_with = "or_default")]
+    pub status: Status,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Status {
+    pub replicas: Option<i64>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -59,6 +67,11 @@ impl LeaderWorkerSet<'_> {
     /// How many replicas, by the spec: a rollout may make more.
     pub fn replicas(&self) -> u64 {
         u64::try_from(self.spec.replicas.unwrap_or(1)).unwrap_or(0)
+    }
+
+    /// How many have a leader, by the status. Their pods need not be gangs.
+    pub fn started_replicas(&self) -> u64 {
+        u64::try_from(self.status.replicas.unwrap_or(0)).unwrap_or(0)
     }
 
     pub fn order(&self) -> Order {

@@ -44,6 +44,7 @@ pub fn all() -> Vec<Test> {
         test(gangs::gangs_that_depend_on_each_other_start_in_order),
         test(lws::lives::a_replica_whose_leader_is_deleted_is_a_gang_again),
         test(lws::lives::gangs_come_and_go_with_their_replicas),
+        test(lws::lives::a_replica_that_cannot_be_made_is_missed),
         test(lws::rollouts::a_rollout_with_a_surge_gangs_every_revision),
         test(lws::rollouts::under_a_partition_two_revisions_live_side_by_side),
         test(lws::lives::a_replica_that_loses_a_worker_is_made_anew),

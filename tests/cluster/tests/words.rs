@@ -3,6 +3,7 @@
 use anyhow::{Context, Result, ensure};
 use kube::api::{DynamicObject, ListParams, Patch, PatchParams};
 
+use super::samples::JOBSET;
 use crate::sandbox::Sandbox;
 
 /// A ReplicatedJob of one-CPU pods.
@@ -98,9 +99,18 @@ impl Sandbox {
 
     /// Waits until the JobSet's condition has that reason, and returns what it says.
     pub async fn condition(&self, reason: &str) -> Result<String> {
-        let jobsets = self.api("jobset.x-k8s.io/v1alpha2", "JobSet").await?;
+        self.condition_of((JOBSET, "train"), reason).await
+    }
+
+    /// The same of a workload of another kind.
+    pub async fn condition_of(
+        &self,
+        (kind, name): ((&str, &str), &str),
+        reason: &str,
+    ) -> Result<String> {
+        let workloads = self.api(kind.0, kind.1).await?;
         self.wait_for(&format!("the condition {reason}"), async || {
-            let status = jobsets.get("train").await?.data["status"].clone();
+            let status = workloads.get(name).await?.data["status"].clone();
             let mut conditions = status["conditions"].as_array().into_iter().flatten();
             let found = conditions.find(|c| c["type"] == "muster.dev/GangScheduled");
             let found = found.context("not yet")?;

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
-use kube::api::DeleteParams;
+use anyhow::{Context, Result, bail, ensure};
+use kube::api::{Api, DeleteParams, DynamicObject, Patch, PatchParams};
 use serde_json::{Value, json};
 
 use super::{LWS, lws};
@@ -37,20 +37,54 @@ pub async fn gangs_come_and_go_with_their_replicas(sandbox: Sandbox) -> Result<(
     // None is left, and it does not say that one is placed.
     sandbox.patch_lws(json!({"spec": {"replicas": 0}})).await?;
     sandbox.replicas_run(0, 2).await?;
-    sandbox
-        .wait_for("the condition to say so", async || {
-            let status = sets.get("serve").await?.data["status"].clone();
-            let conditions = status["conditions"].as_array().context("none")?;
-            let none = conditions.iter().any(|c| c["reason"] == "NoGang");
-            ensure!(none, "{status}");
-            Ok(())
-        })
-        .await?;
+    sandbox.condition_of((LWS, "serve"), "NoGang").await?;
     sandbox.patch_lws(json!({"spec": {"replicas": 1}})).await?;
     sandbox.replicas_run(1, 2).await?;
     sets.delete("serve", &DeleteParams::background()).await?;
     sandbox.replicas_run(0, 2).await?;
     Ok(())
+}
+
+pub async fn a_replica_that_cannot_be_made_is_missed(sandbox: Sandbox) -> Result<()> {
+    sandbox.nodes(1, 4).await?;
+    sandbox.apply(&lws("", "replicas: 1", 2)).await?;
+    sandbox.replicas_run(1, 2).await?;
+    let serve = (LWS, "serve");
+    sandbox.condition_of(serve, "GangScheduled").await?;
+    let quotas = sandbox.fill_quota().await?;
+    sandbox.patch_lws(json!({"spec": {"replicas": 2}})).await?;
+    sandbox.condition_of(serve, "GangWaiting").await?;
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    sandbox.condition_of(serve, "GangWaiting").await?;
+    quotas.delete("full", &DeleteParams::default()).await?;
+    sandbox.replicas_run(2, 2).await?;
+    sandbox.condition_of(serve, "GangScheduled").await?;
+    Ok(())
+}
+
+impl Sandbox {
+    /// Lets no more pods in. Its status is written here, in place of the controller of quotas.
+    async fn fill_quota(&self) -> Result<Api<DynamicObject>> {
+        let quotas = self.api("v1", "ResourceQuota").await?;
+        let hard = "{apiVersion: v1, kind: ResourceQuota, metadata: {name: full}, \
+                    spec: {hard: {pods: '2'}}}";
+        self.apply(hard).await?;
+        let full = json!({"status": {"hard": {"pods": "2"}, "used": {"pods": "2"}}});
+        let params = PatchParams::default();
+        quotas
+            .patch_status("full", &params, &Patch::Merge(full))
+            .await?;
+        self.wait_for("the quota to hold", async || {
+            let pod = ["run", "probe", "--image=none"];
+            if self.kubectl(&pod, "").await?.status.success() {
+                self.delete_pod("probe").await?;
+                bail!("it does not");
+            }
+            Ok(())
+        })
+        .await?;
+        Ok(quotas)
+    }
 }
 
 /// Upstream loses the PodGroup of a replica whose leader is deleted (lws#1054).
