@@ -209,17 +209,9 @@ mod tests {
     fn gang(state: State, age: u64) -> Actions {
         Actions {
             gangs: vec![Standing {
-                live: 0,
-                suspect: "",
-                name: "train-all-0".to_owned(),
                 state,
-                bound: 0,
-                quorum: 4,
-                size: 4,
-                stranded: None,
-                pending: Default::default(),
                 age: Some(Duration::from_secs(age)),
-                waited: None,
+                ..Standing::example()
             }],
             ..Actions::default()
         }

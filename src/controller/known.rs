@@ -168,21 +168,17 @@ mod tests {
     /// A gang of four, so many of which are placed, seen first at `age`.
     fn gang(bound: usize, age: u64) -> Standing {
         Standing {
-            name: "train-all-0".to_owned(),
             state: if bound == 4 {
                 State::Scheduled
             } else {
                 State::Waiting(None)
             },
             bound,
-            quorum: 4,
-            size: 4,
             live: 4,
             suspect: "look at the gates",
-            stranded: None,
-            pending: Default::default(),
             age: Some(Duration::from_secs(age)),
             waited: Some(Duration::from_secs(age)),
+            ..Standing::example()
         }
     }
 

@@ -128,20 +128,14 @@ mod tests {
         let actions = Actions {
             orphans: Some("it is forgotten"),
             gangs: vec![Standing {
-                name: "train-all-0".to_owned(),
                 state: match pods {
                     [] => State::Empty,
                     _ => State::Waiting(None),
                 },
                 bound,
-                quorum: 3,
-                size: 3,
                 live: pods.len(),
-                suspect: "",
-                stranded: None,
                 pending: pending.map(|pod| pod.uid.clone()).collect(),
-                age: None,
-                waited: None,
+                ..Standing::example()
             }],
             ..Actions::default()
         };

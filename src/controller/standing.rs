@@ -49,6 +49,26 @@ impl Standing {
     }
 }
 
+#[cfg(test)]
+impl Standing {
+    /// A gang of four that has no pod yet.
+    pub fn example() -> Self {
+        Self {
+            name: "train-all-0".to_owned(),
+            state: State::Empty,
+            bound: 0,
+            quorum: 4,
+            size: 4,
+            live: 0,
+            suspect: "",
+            stranded: None,
+            pending: BTreeSet::new(),
+            age: None,
+            waited: None,
+        }
+    }
+}
+
 pub fn count(pods: &[&Pod], phase: Phase) -> usize {
     pods.iter().filter(|pod| pod.phase == phase).count()
 }

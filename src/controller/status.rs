@@ -97,8 +97,8 @@ impl Memory {
             self.send(workload, &told).await;
         }
         // A gang that lacks an object is not ready for its pods.
-        if done.created > 0 && done.obstacles.is_empty() {
-            self.send(workload, &created(gangs)).await;
+        if !done.created.is_empty() && done.obstacles.is_empty() {
+            self.send(workload, &created(gangs, &done.created)).await;
         }
     }
 
@@ -138,14 +138,18 @@ impl Memory {
     }
 }
 
-fn created(gangs: &[Standing]) -> Told {
-    let names: Vec<&str> = gangs.iter().take(4).map(|g| g.name.as_str()).collect();
-    let more = if gangs.len() > names.len() {
-        ", ..."
-    } else {
-        ""
-    };
-    let count = gangs.len();
+/// The gangs that are new, where each has an object of its name; else all that the new object is for.
+fn created(gangs: &[Standing], objects: &[String]) -> Told {
+    const NAMED: usize = 4;
+    let all: Vec<&str> = gangs.iter().map(|gang| gang.name.as_str()).collect();
+    let mut names = all.clone();
+    names.retain(|name| objects.iter().any(|object| object == name));
+    if names.is_empty() {
+        names = all;
+    }
+    let count = names.len();
+    let more = if count > NAMED { ", ..." } else { "" };
+    names.truncate(NAMED);
     let names = names.join(", ");
     Told {
         kind: EventType::Normal,
@@ -182,5 +186,34 @@ impl News {
 
     pub fn again_in(&mut self, after: Duration) {
         self.look_again = Some(self.look_again.map_or(after, |other| other.min(after)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_new_gangs_are_told_as_created() {
+        let gangs: Vec<Standing> = (0..6)
+            .map(|index| Standing {
+                name: format!("serve-replica-{index}"),
+                ..Standing::example()
+            })
+            .collect();
+        let told = |objects: &[&str]| {
+            let objects: Vec<String> = objects.iter().map(ToString::to_string).collect();
+            created(&gangs, &objects).note
+        };
+        assert_eq!(
+            told(&["serve-replica-5"]),
+            "1 gang(s) ready for their pods: serve-replica-5"
+        );
+        // One object for all of them, as on Kubernetes 1.35.
+        assert_eq!(
+            told(&["serve"]),
+            "6 gang(s) ready for their pods: serve-replica-0, serve-replica-1, serve-replica-2, \
+             serve-replica-3, ..."
+        );
     }
 }

@@ -44,8 +44,8 @@ pub fn resource(group: &str, version: &str, kind: &str) -> ApiResource {
 /// What came of the writes for one workload.
 #[derive(Debug, Default)]
 pub struct Done {
-    /// How many objects are new.
-    pub created: usize,
+    /// The names of new objects.
+    pub created: Vec<String>,
     /// What stands in the way: objects of the gangs' names that are not Muster's, and what the
     /// cluster refuses.
     pub obstacles: Vec<String>,
@@ -106,7 +106,8 @@ impl Writer {
                 continue;
             }
             match self.apply(object, known).await? {
-                Applied::Yes => done.created += usize::from(!known),
+                Applied::Yes if known => {}
+                Applied::Yes => done.created.push(object.name_any()),
                 Applied::Refused(why) => done.obstacles.push(why),
             }
         }
