@@ -94,6 +94,11 @@ fn quorums_bundles_priorities_and_nine_gangs_reach_the_schedulers_objects() {
         ),
         ("bundle-on-yunikorn", "yunikorn", dialect(Dialect::V1_37)),
         (
+            "near-and-apart-on-yunikorn",
+            "yunikorn",
+            dialect(Dialect::V1_37),
+        ),
+        (
             "bundle",
             "volcano-1.13",
             Snapshot {

@@ -44,6 +44,7 @@ impl Judged {
         self.errors.extend(errors);
         self.errors.extend(backend.check(&self.plan));
         self.warnings.extend(warnings);
+        self.warnings.extend(backend.warnings(&self.plan));
         self.backend = Some(backend);
     }
 

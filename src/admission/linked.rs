@@ -52,7 +52,7 @@ pub fn link_as(
         )]
     })?;
     let member = member(stamp, backend)?;
-    let mut marks = backend.link(&member, &|| spec.shape());
+    let mut marks = backend.link(&member, &|| spec.shape(meta));
     marks.labels.insert(keys::INDEX, member.index().to_string());
     Ok(Linked {
         member,

@@ -48,6 +48,10 @@ pub struct Shape {
     pub node_selector: BTreeMap<String, String>,
     pub tolerations: Option<Value>,
     pub affinity: Option<Value>,
+    /// How the pods are to be spread.
+    pub spread: Option<Vec<Value>>,
+    /// Their labels, as far as they are known.
+    pub labels: BTreeMap<String, String>,
     pub priority_class: Option<String>,
     pub scheduler_name: Option<String>,
     /// Whether scheduling gates hold the pods back.

@@ -68,6 +68,11 @@ pub trait Scheduler: Sync {
         Vec::new()
     }
 
+    /// What of a plan it does otherwise than a user would think.
+    fn warnings(&self, _plan: &Plan) -> Vec<String> {
+        Vec::new()
+    }
+
     /// What ties a member to its gang. `pod` reads the member's own shape, for schedulers that
     /// want it described.
     fn link(&self, member: &Member, pod: &dyn Fn() -> Shape) -> Marks;

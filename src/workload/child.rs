@@ -17,6 +17,7 @@ use super::view::{Meta, Text, or_default};
 use super::{keys, template};
 
 pub const JOBSET_NAME: &str = "jobset.sigs.k8s.io/jobset-name";
+pub const REPLICATED_JOB_NAME: &str = "jobset.sigs.k8s.io/replicatedjob-name";
 pub const JOBSET_UID: &str = "jobset.sigs.k8s.io/jobset-uid";
 const JOB_INDEX: &str = "jobset.sigs.k8s.io/job-index";
 pub const ATTEMPT: &str = "jobset.sigs.k8s.io/restart-attempt";
@@ -77,6 +78,8 @@ pub struct PodSpec<'a> {
     #[serde(borrow)]
     affinity: Option<&'a RawValue>,
     #[serde(borrow)]
+    topology_spread_constraints: Option<&'a RawValue>,
+    #[serde(borrow)]
     containers: Option<&'a RawValue>,
     #[serde(borrow)]
     init_containers: Option<&'a RawValue>,
@@ -89,11 +92,12 @@ pub struct PodSpec<'a> {
 impl PodSpec<'_> {
     /// What the pod asks of a node. The apiserver has not checked it yet, and will: what cannot be
     /// read counts as nothing.
-    pub fn shape(&self) -> Shape {
+    pub fn shape(&self, meta: &Meta<'_>) -> Shape {
         let pod = template::PodSpec {
             node_selector: read(self.node_selector),
             tolerations: self.tolerations,
             affinity: self.affinity,
+            topology_spread_constraints: self.topology_spread_constraints,
             containers: read_containers(self.containers),
             init_containers: read_containers(self.init_containers),
             overhead: read(self.overhead),
@@ -101,7 +105,10 @@ impl PodSpec<'_> {
             ..template::PodSpec::default()
         };
         let requests = pod_requests(&pod.resources()).unwrap_or_default();
-        pod.shape(requests)
+        Shape {
+            labels: meta.owned_labels(),
+            ..pod.shape(requests)
+        }
     }
 }
 

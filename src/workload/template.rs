@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
 use crate::gang::link::{self, LinkKey, LinkPlace};
@@ -41,6 +42,8 @@ pub struct PodSpec<'a> {
     pub tolerations: Option<&'a RawValue>,
     #[serde(borrow)]
     pub affinity: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub topology_spread_constraints: Option<&'a RawValue>,
     #[serde(borrow, deserialize_with = "containers")]
     pub containers: Vec<Container<'a>>,
     #[serde(borrow, deserialize_with = "containers")]
@@ -103,8 +106,16 @@ impl PodTemplate<'_> {
             ));
             Default::default()
         });
-        self.spec.shape(requests)
+        let labels = self.metadata.as_ref().map(Meta::owned_labels);
+        Shape {
+            labels: labels.unwrap_or_default(),
+            ..self.spec.shape(requests)
+        }
     }
+}
+
+fn parse<T: DeserializeOwned>(raw: Option<&RawValue>) -> Option<T> {
+    serde_json::from_str(raw?.get()).ok()
 }
 
 impl PodSpec<'_> {
@@ -114,12 +125,13 @@ impl PodSpec<'_> {
             None | Some("") => None,
             Some(text) => Some(text.to_owned()),
         };
-        let raw = |raw: Option<&RawValue>| raw.and_then(|r| serde_json::from_str(r.get()).ok());
         Shape {
             requests,
             node_selector: self.node_selector.clone(),
-            tolerations: raw(self.tolerations),
-            affinity: raw(self.affinity),
+            tolerations: parse(self.tolerations),
+            affinity: parse(self.affinity),
+            spread: parse(self.topology_spread_constraints),
+            labels: BTreeMap::new(),
             priority_class: non_empty(&self.priority_class_name),
             scheduler_name: non_empty(&self.scheduler_name),
             gated: !self.scheduling_gates.is_empty(),

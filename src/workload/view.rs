@@ -4,6 +4,7 @@
 //! in YAML (annotations, modes) keep their JSON type, so that the error can say what arrived.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Deref;
 
@@ -216,6 +217,13 @@ impl<'a> Meta<'a> {
 
     pub fn labels(&self) -> impl Iterator<Item = (&str, &Scalar<'a>)> {
         self.labels.iter().flat_map(Entries::iter)
+    }
+
+    pub fn owned_labels(&self) -> BTreeMap<String, String> {
+        let labels = self.labels();
+        labels
+            .filter_map(|(key, value)| Some((key.to_owned(), value.as_text()?.to_owned())))
+            .collect()
     }
 
     /// Whether the object is being deleted; such an object must never be held up.

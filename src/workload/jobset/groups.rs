@@ -1,6 +1,7 @@
 //! A ReplicatedJob as the plan needs it: its knobs, its link if it has one, its role.
 
 use crate::gang::{BundleName, FieldError, FieldPath, Located, Role, SchedulerKind, Shape};
+use crate::workload::child::{JOBSET_NAME, REPLICATED_JOB_NAME};
 use crate::workload::declaration;
 use crate::workload::keys;
 
@@ -23,15 +24,18 @@ pub fn read<'j>(jobset: &'j JobSet<'j>, errors: &mut Vec<FieldError>) -> Vec<Gro
     let jobs = jobset.spec.replicated_jobs.iter().enumerate();
     jobs.map(|(position, job)| {
         let at = group_path(position);
+        let template = &job.template.spec.template;
+        let mut shape = template.shape(&pod_spec_path(&at), errors);
+        // Selectors of a gang often ask for what JobSet's controller writes.
+        let name = jobset.metadata.name.as_deref().unwrap_or_default();
+        for (key, value) in [(JOBSET_NAME, name), (REPLICATED_JOB_NAME, &job.name)] {
+            shape.labels.insert(key.to_owned(), value.to_owned());
+        }
         Group {
             position,
             job,
             link: job.existing_link(&at),
-            shape: job
-                .template
-                .spec
-                .template
-                .shape(&pod_spec_path(&at), errors),
+            shape,
             at,
         }
     })

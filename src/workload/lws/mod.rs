@@ -79,7 +79,7 @@ pub fn read(lws: &LeaderWorkerSet<'_>, unasked: Unasked) -> Reading {
             Err(error) => reading.errors.push(error),
         }
     }
-    check_topology(lws, &reading.plan.parts, &mut reading.errors);
+    check_topology(lws, &mut reading);
     if lws.size() == 1 {
         reading.warnings.push(format!(
             "{}: replicas of one pod: each starts when that pod fits, as it would without a gang",
@@ -211,6 +211,9 @@ fn roles(lws: &LeaderWorkerSet<'_>, errors: &mut Vec<FieldError>) -> Vec<Role> {
         if is_named_by_muster(template) {
             shape.scheduler_name = None;
         }
+        let set = lws.metadata.name.as_deref().unwrap_or_default();
+        let set = (replica::NAME.to_owned(), set.to_owned());
+        shape.labels.extend([set]);
         // Kueue holds the pods of a LeaderWorkerSet back one by one, with scheduling gates.
         shape.gated |= lws.metadata.label(KUEUE_QUEUE).is_some();
         Role {
@@ -249,14 +252,22 @@ fn check_group_key(lws: &LeaderWorkerSet<'_>, errors: &mut Vec<FieldError>) {
 }
 
 /// Under exclusive topology the workers are made once the leader is on a node (v0.9).
-fn check_topology(lws: &LeaderWorkerSet<'_>, parts: &[Part], errors: &mut Vec<FieldError>) {
-    let exclusive = lws.metadata.annotation(EXCLUSIVE_TOPOLOGY).is_some();
+fn check_topology(lws: &LeaderWorkerSet<'_>, reading: &mut Reading) {
+    if lws.metadata.annotation(EXCLUSIVE_TOPOLOGY).is_none() {
+        return;
+    }
+    let at = annotations().key(EXCLUSIVE_TOPOLOGY);
     let waits = |part: &Part| part.name().as_str() == replica::REPLICA && part.quorum() > 1;
-    if exclusive && parts.iter().any(waits) {
-        errors.push(FieldError::forbidden(
-            annotations().key(EXCLUSIVE_TOPOLOGY),
+    if reading.plan.parts.iter().any(waits) {
+        reading.errors.push(FieldError::forbidden(
+            at,
             "the gang waits for itself: the workers are made only once the leader is on a node, \
              and the leader waits for them; use startupPolicy LeaderReady, or remove one",
+        ));
+    } else if lws.order() == Order::LeaderFirst {
+        reading.warnings.push(format!(
+            "{at}: the workers go where their leader is, and no scheduler is told so: a leader may \
+             start in a domain that has no room for them"
         ));
     }
 }

@@ -143,6 +143,22 @@ pub fn all() -> Vec<Test> {
         ),
         test_in(
             Home::Schedulers,
+            better::yunikorn::a_gang_of_one_pod_per_node_starts,
+        ),
+        test_in(
+            Home::Schedulers,
+            better::yunikorn::a_gang_that_stays_in_one_place_starts,
+        ),
+        test_in(
+            Home::Schedulers,
+            better::yunikorn::a_gang_that_cannot_be_spread_binds_nothing,
+        ),
+        test_in(
+            Home::Schedulers,
+            better::yunikorn::workers_that_must_be_where_their_leader_is_start,
+        ),
+        test_in(
+            Home::Schedulers,
             better::yunikorn::its_admission_controller_breaks_no_gang,
         ),
     ]);

@@ -1,6 +1,7 @@
 //! YuniKorn takes pods that come within half a minute for more of the same application, forgets a
 //! gang whose first pod goes, and its admission controller takes the pods of other schedulers.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
@@ -9,6 +10,7 @@ use kube::ResourceExt as _;
 use kube::api::{Api, DeleteParams, ListParams};
 use serde_json::json;
 
+use super::super::lws::lws;
 use super::super::samples::jobset;
 use crate::sandbox::Sandbox;
 use crate::schedulers::{Kind, yunikorn};
@@ -55,6 +57,73 @@ pub async fn a_gang_whose_first_pod_is_deleted_starts_all_the_same(sandbox: Sand
         "{annotations:?}"
     );
     Ok(())
+}
+
+/// The pod template of the gang with a label, and with what else stands in its spec.
+fn placed_by(pods: u32, spec: &str) -> String {
+    jobset("train", GANG, pods, "1").replace(
+        "          spec:\n            restartPolicy",
+        &format!(
+            "          metadata: {{labels: {{app: train}}}}\n          spec:\n            {spec}\n            \
+             restartPolicy"
+        ),
+    )
+}
+
+/// A placeholder has none of its pod's labels, but the pod's affinity.
+pub async fn a_gang_of_one_pod_per_node_starts(sandbox: Sandbox) -> Result<()> {
+    sandbox.nodes(2, 2).await?;
+    sandbox.nodes(1, 1).await?;
+    let apart = "affinity: {podAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [\
+        {topologyKey: kubernetes.io/hostname, labelSelector: {matchLabels: {app: train}}}]}}";
+    sandbox.apply(&placed_by(4, apart)).await?;
+    sandbox.stays_unbound("0", 4).await?;
+    sandbox.nodes(1, 1).await?;
+    sandbox.placed(4).await
+}
+
+pub async fn a_gang_that_stays_in_one_place_starts(sandbox: Sandbox) -> Result<()> {
+    sandbox.nodes(1, 3).await?;
+    let together = "affinity: {podAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [\
+        {topologyKey: e2e.muster.dev/namespace, labelSelector: {matchLabels: {app: train}}}]}}";
+    sandbox.apply(&placed_by(4, together)).await?;
+    sandbox.stays_unbound("0", 4).await?;
+    sandbox.nodes(1, 1).await?;
+    sandbox.placed(4).await
+}
+
+pub async fn a_gang_that_cannot_be_spread_binds_nothing(sandbox: Sandbox) -> Result<()> {
+    sandbox.nodes(1, 3).await?;
+    sandbox.nodes(1, 1).await?;
+    let spread = "topologySpreadConstraints: [{maxSkew: 1, topologyKey: kubernetes.io/hostname, \
+        whenUnsatisfiable: DoNotSchedule, labelSelector: {matchLabels: {app: train}}}]";
+    sandbox.apply(&placed_by(4, spread)).await?;
+    sandbox.stays_unbound("0", 4).await?;
+    sandbox.nodes(1, 1).await?;
+    sandbox.placed(4).await
+}
+
+/// The room that its placeholders hold may lie on other nodes than the leader's.
+pub async fn workers_that_must_be_where_their_leader_is_start(sandbox: Sandbox) -> Result<()> {
+    sandbox.nodes(2, 4).await?;
+    let annotations = ", muster.dev/scheduler: yunikorn, \
+        leaderworkerset.sigs.k8s.io/exclusive-topology: kubernetes.io/hostname";
+    let text = lws(annotations, "replicas: 1\n  startupPolicy: LeaderReady", 4);
+    sandbox.apply(&text).await?;
+    sandbox
+        .wait_for("a replica on one node, and nothing else", async || {
+            let pods = sandbox.pods().await?;
+            let node = |pod: &Pod| pod.spec.as_ref().and_then(|s| s.node_name.clone());
+            let nodes: BTreeSet<Option<String>> = pods.iter().map(node).collect();
+            ensure!(
+                pods.len() == 4 && nodes.len() == 1,
+                "{} on {nodes:?}",
+                pods.len()
+            );
+            ensure!(!nodes.contains(&None), "they wait");
+            Ok(())
+        })
+        .await
 }
 
 /// A cluster of its own: the admission controller takes the pods of all namespaces.

@@ -6,6 +6,8 @@
 //! taken from the pod as it arrives (Kueue changes node selectors after the Job was created),
 //! those of the others from the stamp.
 
+mod placeholder;
+
 use std::collections::BTreeMap;
 
 use kube::core::DynamicObject;
@@ -17,6 +19,7 @@ use crate::gang::{Order, PartName, RoleStamp, Stamp, link};
 use super::abilities::{Abilities, Bundles, Later, LinkSite, NewRoom, Priorities, QuorumChange};
 use super::abilities::{Resume, Support, Timeouts};
 use super::{Marks, Scheduler, pod_group, scheduler_name};
+use placeholder::{Group, Groups};
 
 pub struct Yunikorn;
 
@@ -72,20 +75,14 @@ impl Scheduler for Yunikorn {
     }
 
     fn fill(&self, plan: &Plan, part: &Part, role: &Role, stamp: &mut Stamp) {
-        let parts: Vec<&Part> = match is_ordered(plan) {
-            // Placeholders hold the room of those that come later.
-            true => plan.parts.iter().collect(),
-            false => plan.bundle_of(part).collect(),
-        };
-        let roles = parts.into_iter().flat_map(|part| {
-            let roles = part.roles().iter();
-            roles.map(move |role| (role, members(part, role)))
-        });
+        let (counts, mut groups) = groups(plan, part);
+        placeholder::keep_asked_labels(&mut groups);
+        let roles = groups.into_iter().zip(counts);
         stamp.roles = roles
-            .map(|(other, members)| RoleStamp {
-                name: other.name.clone(),
+            .map(|((name, group), members)| RoleStamp {
+                shape: (name != role.name).then_some(Value::Object(group)),
+                name,
                 members,
-                shape: (other.name != role.name).then(|| Value::Object(shape(&other.shape))),
             })
             .collect();
     }
@@ -107,6 +104,26 @@ impl Scheduler for Yunikorn {
         errors
     }
 
+    fn warnings(&self, plan: &Plan) -> Vec<String> {
+        let mut warnings = Vec::new();
+        for part in &plan.parts {
+            let (_, groups) = groups(plan, part);
+            let drawn = placeholder::drawn_together(&groups);
+            let drawn = part
+                .roles()
+                .iter()
+                .find(|role| Some(role.name.as_str()) == drawn);
+            warnings.extend(drawn.map(|role| {
+                format!(
+                    "{}: yunikorn holds the first place that has room for one pod of the gang, and \
+                     waits there for the others, although another place may have room for all",
+                    role.at.child("affinity").child("podAffinity")
+                )
+            }));
+        }
+        warnings
+    }
+
     fn link(&self, member: &Member, pod: &dyn Fn() -> Shape) -> Marks {
         let roles = &member.stamp.roles;
         let named = |role: &&RoleStamp| Some(role.name.as_str()) == member.role;
@@ -114,9 +131,10 @@ impl Scheduler for Yunikorn {
         let own = roles.iter().find(named);
         let own = own.or_else(|| roles.iter().find(|role| role.shape.is_none()));
         let own = own.map(|role| role.name.clone()).unwrap_or_default();
-        let groups: Value = roles.iter().map(|r| task_group(r, &own, pod)).collect();
+        let application = application(member);
+        let groups = task_groups(member, &own, &application, pod);
         Marks {
-            labels: BTreeMap::from([(link::YUNIKORN_APP.key, application(member))]),
+            labels: BTreeMap::from([(link::YUNIKORN_APP.key, application)]),
             annotations: BTreeMap::from([
                 (link::YUNIKORN_GROUP.key, own),
                 (TASK_GROUPS, groups.to_string()),
@@ -137,6 +155,23 @@ impl Scheduler for Yunikorn {
     }
 }
 
+/// The roles of a part's application: how many of each room is held for, and what they have in
+/// common.
+fn groups(plan: &Plan, part: &Part) -> (Vec<u64>, Groups) {
+    let parts: Vec<&Part> = match is_ordered(plan) {
+        // Placeholders hold the room of those that come later.
+        true => plan.parts.iter().collect(),
+        false => plan.bundle_of(part).collect(),
+    };
+    let roles = parts.into_iter().flat_map(|part| {
+        let roles = part.roles().iter();
+        roles.map(move |role| (role, members(part, role)))
+    });
+    roles
+        .map(|(role, members)| (members, (role.name.clone(), shape(&role.shape))))
+        .unzip()
+}
+
 /// The members of a role that room is held for: of all its gangs, which start together in a
 /// bundle and are one each otherwise.
 fn members(part: &Part, role: &Role) -> u64 {
@@ -149,8 +184,9 @@ fn members(part: &Part, role: &Role) -> u64 {
 }
 
 /// What all pods of a role have in common, in the words of a task group.
-fn shape(shape: &Shape) -> Map<String, Value> {
+fn shape(shape: &Shape) -> Group {
     let mut group = Map::new();
+    group.insert(placeholder::LABELS.into(), json!(shape.labels));
     group.insert("minResource".into(), json!(shape.requests));
     if !shape.node_selector.is_empty() {
         group.insert("nodeSelector".into(), json!(shape.node_selector));
@@ -162,6 +198,12 @@ fn shape(shape: &Shape) -> Map<String, Value> {
         if let Some(value) = value.as_ref().filter(|value| !value.is_null()) {
             group.insert(field.into(), value.clone());
         }
+    }
+    let mut spread = shape.spread.clone().unwrap_or_default();
+    // The others are wishes, which YuniKorn does not weigh.
+    spread.retain(|constraint| constraint["whenUnsatisfiable"] == "DoNotSchedule");
+    if !spread.is_empty() {
+        group.insert(placeholder::SPREAD.into(), Value::Array(spread));
     }
     group
 }
@@ -183,14 +225,22 @@ fn is_ordered(plan: &Plan) -> bool {
     plan.parts.iter().any(|part| !part.later().is_empty())
 }
 
-fn task_group(role: &RoleStamp, own: &str, pod: &dyn Fn() -> Shape) -> Value {
-    let mut group = match &role.shape {
+/// All task groups of a member's application; the pod speaks for those of its own role.
+fn task_groups(member: &Member, own: &str, application: &str, pod: &dyn Fn() -> Shape) -> Value {
+    let roles = &member.stamp.roles;
+    let group = |role: &RoleStamp| match &role.shape {
         Some(Value::Object(stamped)) if role.name != own => stamped.clone(),
         _ => shape(&pod()),
     };
-    group.insert("name".into(), json!(role.name));
-    group.insert("minMember".into(), json!(role.members));
-    Value::Object(group)
+    let mut groups: Groups = roles.iter().map(|r| (r.name.clone(), group(r))).collect();
+    let namespace = &member.identity().namespace;
+    placeholder::as_placeholders(&mut groups, application, namespace);
+    let described = roles.iter().zip(groups).map(|(role, (name, mut group))| {
+        group.insert("name".into(), json!(name));
+        group.insert("minMember".into(), json!(role.members));
+        Value::Object(group)
+    });
+    described.collect()
 }
 
 fn asks_nothing(role: &Role) -> bool {
