@@ -378,3 +378,18 @@ fn a_job_of_a_jobset_that_muster_never_saw_runs_without_a_gang() {
     assert!(patch.0.is_empty());
     assert_eq!(warnings.len(), 1);
 }
+
+/// The apiserver draws the name between the two phases, and selectors may ask for it.
+#[test]
+fn a_jobset_whose_name_is_drawn_keeps_the_stamps_that_it_got_before() {
+    let cluster = Snapshot::assumed(SchedulerKind::Yunikorn, Dialect::V1_37);
+    let text = std::fs::read_to_string(common::fixtures("rules/near-and-apart-on-yunikorn.yaml"));
+    let mut jobset = common::documents(&text.unwrap()).remove(0);
+    let metadata = jobset["metadata"].as_object_mut().unwrap();
+    metadata.remove("name");
+    metadata.insert("generateName".into(), json!("train-"));
+    let mut stamped = mutated(Kind::JobSet, None, &jobset, &cluster);
+    stamped["metadata"]["name"] = json!("train-x7f2c");
+    let decided = decide(Phase::Validate, Kind::JobSet, None, &stamped, &cluster);
+    assert!(matches!(decided, Decision::Allow { .. }), "{decided:?}");
+}

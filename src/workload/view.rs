@@ -226,6 +226,15 @@ impl<'a> Meta<'a> {
             .collect()
     }
 
+    /// The name that its user gave it. One that the apiserver draws is known to the second phase of
+    /// admission only.
+    pub fn given_name(&self) -> Option<&str> {
+        match &self.generate_name {
+            Some(_) => None,
+            None => self.name.as_deref(),
+        }
+    }
+
     /// Whether the object is being deleted; such an object must never be held up.
     pub fn deleting(&self) -> bool {
         self.deletion_timestamp.is_some()

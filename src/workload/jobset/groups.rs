@@ -27,10 +27,12 @@ pub fn read<'j>(jobset: &'j JobSet<'j>, errors: &mut Vec<FieldError>) -> Vec<Gro
         let template = &job.template.spec.template;
         let mut shape = template.shape(&pod_spec_path(&at), errors);
         // Selectors of a gang often ask for what JobSet's controller writes.
-        let name = jobset.metadata.name.as_deref().unwrap_or_default();
-        for (key, value) in [(JOBSET_NAME, name), (REPLICATED_JOB_NAME, &job.name)] {
-            shape.labels.insert(key.to_owned(), value.to_owned());
-        }
+        let jobset = jobset.metadata.given_name().map(|name| (JOBSET_NAME, name));
+        let known = [(REPLICATED_JOB_NAME, &*job.name)]
+            .into_iter()
+            .chain(jobset);
+        let known = known.map(|(key, value)| (key.to_owned(), value.to_owned()));
+        shape.labels.extend(known);
         Group {
             position,
             job,

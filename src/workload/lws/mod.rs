@@ -211,9 +211,9 @@ fn roles(lws: &LeaderWorkerSet<'_>, errors: &mut Vec<FieldError>) -> Vec<Role> {
         if is_named_by_muster(template) {
             shape.scheduler_name = None;
         }
-        let set = lws.metadata.name.as_deref().unwrap_or_default();
-        let set = (replica::NAME.to_owned(), set.to_owned());
-        shape.labels.extend([set]);
+        let set = lws.metadata.given_name();
+        let set = set.map(|name| (replica::NAME.to_owned(), name.to_owned()));
+        shape.labels.extend(set);
         // Kueue holds the pods of a LeaderWorkerSet back one by one, with scheduling gates.
         shape.gated |= lws.metadata.label(KUEUE_QUEUE).is_some();
         Role {
