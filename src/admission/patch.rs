@@ -150,6 +150,9 @@ impl PatchBuilder {
         {
             self.set(join(base, &["spec", link.field()]), link.to_value());
         }
+        for (field, value) in &marks.fields {
+            self.set(join(base, &["spec", field]), value.clone());
+        }
     }
 }
 

@@ -5,6 +5,7 @@
 
 pub mod duration;
 pub mod field;
+pub mod labels;
 pub mod link;
 pub mod member;
 pub mod name;
@@ -16,6 +17,7 @@ pub mod reference;
 pub mod resources;
 
 pub use field::{FieldError, FieldPath};
+pub use labels::Written;
 pub use member::{Member, Need, Order, RevisionStamp, RoleStamp, Sibling, Stamp};
 pub use name::{Attempt, BundleName, GangName, Identity, PartName, Round};
 pub use part::{Level, Part, PartDraft, Role, Shape};

@@ -8,6 +8,7 @@ use std::num::NonZeroU32;
 use serde_json::Value;
 
 use super::field::{FieldError, FieldPath};
+use super::labels::Written;
 use super::name::{BundleName, PartName};
 use super::policy::Located;
 use super::quantity::Quantity;
@@ -52,6 +53,10 @@ pub struct Shape {
     pub spread: Option<Vec<Value>>,
     /// Their labels, as far as they are known.
     pub labels: BTreeMap<String, String>,
+    /// What their controller writes of labels.
+    pub written: Written,
+    /// The label that their controller will keep them apart by.
+    pub apart_by: Option<&'static str>,
     pub priority_class: Option<String>,
     pub scheduler_name: Option<String>,
     /// Whether scheduling gates hold the pods back.

@@ -16,6 +16,8 @@ pub struct Marks {
     pub annotations: BTreeMap<&'static str, String>,
     pub scheduler_name: Option<String>,
     pub native: Option<NativeLink>,
+    /// Other fields of the pod's spec that change.
+    pub fields: BTreeMap<&'static str, Value>,
 }
 
 /// The link of Kubernetes' own gangs: a field of the pod's spec.

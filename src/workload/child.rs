@@ -11,18 +11,38 @@ use crate::gang::link::LinkKey;
 use crate::gang::link::{self, LinkPlace};
 use crate::gang::resources::{Container, containers, pod_requests};
 use crate::gang::{Attempt, FieldError, FieldPath, Identity, Level, Member, PartName, Round};
-use crate::gang::{Shape, Stamp};
+use crate::gang::{Shape, Stamp, Written};
 
+use super::lws::replica;
 use super::view::{Meta, Text, or_default};
 use super::{keys, template};
 
 pub const JOBSET_NAME: &str = "jobset.sigs.k8s.io/jobset-name";
 pub const REPLICATED_JOB_NAME: &str = "jobset.sigs.k8s.io/replicatedjob-name";
 pub const JOBSET_UID: &str = "jobset.sigs.k8s.io/jobset-uid";
+pub const JOB_KEY: &str = "jobset.sigs.k8s.io/job-key";
 const JOB_INDEX: &str = "jobset.sigs.k8s.io/job-index";
 pub const ATTEMPT: &str = "jobset.sigs.k8s.io/restart-attempt";
 /// Only with JobSet's gate RestartJob: restarts of this Job alone.
 pub const OWN_ATTEMPT: &str = "jobset.sigs.k8s.io/job-restart-attempt";
+
+/// The labels that JobSet (v0.12), Kubernetes' Jobs and Muster write on the pods of a JobSet.
+pub const WRITTEN: Written = Written {
+    workload: &[JOBSET_NAME, JOBSET_UID],
+    gang: &[ATTEMPT, keys::GANG],
+    job: &[
+        JOB_KEY,
+        JOB_INDEX,
+        OWN_ATTEMPT,
+        "jobset.sigs.k8s.io/job-global-index",
+        "jobset.sigs.k8s.io/job-group-index",
+        "batch.kubernetes.io/job-name",
+        "batch.kubernetes.io/controller-uid",
+        "job-name",
+        "controller-uid",
+    ],
+    pod: &["batch.kubernetes.io/job-completion-index"],
+};
 
 /// A Job, as far as its link goes.
 #[derive(Debug, Default, Deserialize)]
@@ -105,8 +125,13 @@ impl PodSpec<'_> {
             ..template::PodSpec::default()
         };
         let requests = pod_requests(&pod.resources()).unwrap_or_default();
+        let labels = meta.owned_labels();
         Shape {
-            labels: meta.owned_labels(),
+            written: match labels.contains_key(replica::NAME) {
+                true => replica::WRITTEN,
+                false => WRITTEN,
+            },
+            labels,
             ..pod.shape(requests)
         }
     }

@@ -131,10 +131,10 @@ impl PodSpec<'_> {
             tolerations: parse(self.tolerations),
             affinity: parse(self.affinity),
             spread: parse(self.topology_spread_constraints),
-            labels: BTreeMap::new(),
             priority_class: non_empty(&self.priority_class_name),
             scheduler_name: non_empty(&self.scheduler_name),
             gated: !self.scheduling_gates.is_empty(),
+            ..Shape::default()
         }
     }
 

@@ -7,6 +7,8 @@
 //! those of the others from the stamp.
 
 mod placeholder;
+mod selector;
+mod wishes;
 
 use std::collections::BTreeMap;
 
@@ -19,7 +21,9 @@ use crate::gang::{Order, PartName, RoleStamp, Stamp, link};
 use super::abilities::{Abilities, Bundles, Later, LinkSite, NewRoom, Priorities, QuorumChange};
 use super::abilities::{Resume, Support, Timeouts};
 use super::{Marks, Scheduler, pod_group, scheduler_name};
-use placeholder::{Group, Groups};
+use placeholder::{TaskGroup, TaskGroups};
+use selector::Labels;
+use wishes::Wishes;
 
 pub struct Yunikorn;
 
@@ -77,6 +81,12 @@ impl Scheduler for Yunikorn {
     fn fill(&self, plan: &Plan, part: &Part, role: &Role, stamp: &mut Stamp) {
         let (counts, mut groups) = groups(plan, part);
         placeholder::keep_asked_labels(&mut groups);
+        let alike: Vec<&str> = role.shape.written.shared().chain([QUEUE]).collect();
+        for (_, group) in &mut groups {
+            placeholder::drop_soft(group);
+            // The pod that is linked has them too, and a name may be drawn later.
+            placeholder::retain_labels(group, |key| !alike.contains(&key));
+        }
         let roles = groups.into_iter().zip(counts);
         stamp.roles = roles
             .map(|((name, group), members)| RoleStamp {
@@ -92,6 +102,7 @@ impl Scheduler for Yunikorn {
         errors.extend(check_queue(plan));
         for part in &plan.parts {
             errors.extend(check_quorum(part));
+            errors.extend(wishes(part).iter().flat_map(Wishes::check));
             let empty = part.roles().iter().filter(|role| asks_nothing(role));
             errors.extend(empty.map(|role| {
                 FieldError::required(
@@ -107,19 +118,9 @@ impl Scheduler for Yunikorn {
     fn warnings(&self, plan: &Plan) -> Vec<String> {
         let mut warnings = Vec::new();
         for part in &plan.parts {
-            let (_, groups) = groups(plan, part);
-            let drawn = placeholder::drawn_together(&groups);
-            let drawn = part
-                .roles()
-                .iter()
-                .find(|role| Some(role.name.as_str()) == drawn);
-            warnings.extend(drawn.map(|role| {
-                format!(
-                    "{}: yunikorn holds the first place that has room for one pod of the gang, and \
-                     waits there for the others, although another place may have room for all",
-                    role.at.child("affinity").child("podAffinity")
-                )
-            }));
+            let kin = plan.bundle_of(part).flat_map(wishes);
+            let kin: Vec<Labels> = kin.map(|wishes| wishes.labels()).collect();
+            warnings.extend(wishes(part).iter().flat_map(|w| w.warnings(&kin)));
         }
         warnings
     }
@@ -132,7 +133,8 @@ impl Scheduler for Yunikorn {
         let own = own.or_else(|| roles.iter().find(|role| role.shape.is_none()));
         let own = own.map(|role| role.name.clone()).unwrap_or_default();
         let application = application(member);
-        let groups = task_groups(member, &own, &application, pod);
+        let pod = pod();
+        let (groups, fields) = task_groups(member, &own, &application, &pod);
         Marks {
             labels: BTreeMap::from([(link::YUNIKORN_APP.key, application)]),
             annotations: BTreeMap::from([
@@ -140,6 +142,7 @@ impl Scheduler for Yunikorn {
                 (TASK_GROUPS, groups.to_string()),
                 (PARAMETERS, HARD.to_owned()),
             ]),
+            fields,
             ..Marks::default()
         }
     }
@@ -157,7 +160,7 @@ impl Scheduler for Yunikorn {
 
 /// The roles of a part's application: how many of each room is held for, and what they have in
 /// common.
-fn groups(plan: &Plan, part: &Part) -> (Vec<u64>, Groups) {
+fn groups(plan: &Plan, part: &Part) -> (Vec<u64>, TaskGroups) {
     let parts: Vec<&Part> = match is_ordered(plan) {
         // Placeholders hold the room of those that come later.
         true => plan.parts.iter().collect(),
@@ -184,7 +187,7 @@ fn members(part: &Part, role: &Role) -> u64 {
 }
 
 /// What all pods of a role have in common, in the words of a task group.
-fn shape(shape: &Shape) -> Group {
+fn shape(shape: &Shape) -> TaskGroup {
     let mut group = Map::new();
     group.insert(placeholder::LABELS.into(), json!(shape.labels));
     group.insert("minResource".into(), json!(shape.requests));
@@ -199,11 +202,8 @@ fn shape(shape: &Shape) -> Group {
             group.insert(field.into(), value.clone());
         }
     }
-    let mut spread = shape.spread.clone().unwrap_or_default();
-    // The others are wishes, which YuniKorn does not weigh.
-    spread.retain(|constraint| constraint["whenUnsatisfiable"] == "DoNotSchedule");
-    if !spread.is_empty() {
-        group.insert(placeholder::SPREAD.into(), Value::Array(spread));
+    if let Some(spread) = shape.spread.as_ref().filter(|spread| !spread.is_empty()) {
+        group.insert(placeholder::SPREAD.into(), json!(spread));
     }
     group
 }
@@ -225,22 +225,55 @@ fn is_ordered(plan: &Plan) -> bool {
     plan.parts.iter().any(|part| !part.later().is_empty())
 }
 
-/// All task groups of a member's application; the pod speaks for those of its own role.
-fn task_groups(member: &Member, own: &str, application: &str, pod: &dyn Fn() -> Shape) -> Value {
+/// All task groups of a member's application, of which the pod speaks for those of its own role; and
+/// what changes in the pod's own spec.
+fn task_groups(
+    member: &Member,
+    own: &str,
+    application: &str,
+    pod: &Shape,
+) -> (Value, BTreeMap<&'static str, Value>) {
     let roles = &member.stamp.roles;
     let group = |role: &RoleStamp| match &role.shape {
         Some(Value::Object(stamped)) if role.name != own => stamped.clone(),
-        _ => shape(&pod()),
+        _ => shape(pod),
     };
-    let mut groups: Groups = roles.iter().map(|r| (r.name.clone(), group(r))).collect();
+    let mut groups: TaskGroups = roles.iter().map(|r| (r.name.clone(), group(r))).collect();
     let namespace = &member.identity().namespace;
+    let shared = pod.written.shared().chain([QUEUE]);
+    let mut shared: Labels = shared
+        .filter_map(|key| Some((key.to_owned(), pod.labels.get(key)?.clone())))
+        .collect();
+    shared.insert(link::YUNIKORN_APP.key.to_owned(), application.to_owned());
+    placeholder::share_labels(&mut groups, &shared);
+    placeholder::confine(&mut groups, application, namespace);
+    let mut fields = BTreeMap::new();
+    if let Some((_, confined)) = groups.iter().find(|(name, _)| name == own) {
+        let was = shape(pod);
+        for field in ["affinity", placeholder::SPREAD] {
+            let is = confined.get(field).filter(|is| was.get(field) != Some(*is));
+            fields.extend(is.map(|is| (field, is.clone())));
+        }
+    }
     placeholder::as_placeholders(&mut groups, application, namespace);
     let described = roles.iter().zip(groups).map(|(role, (name, mut group))| {
         group.insert("name".into(), json!(name));
         group.insert("minMember".into(), json!(role.members));
         Value::Object(group)
     });
-    described.collect()
+    (described.collect(), fields)
+}
+
+/// The roles of a gang, as far as they wish for a place.
+fn wishes(part: &Part) -> Vec<Wishes<'_>> {
+    let roles = part.roles().iter();
+    roles
+        .map(|role| Wishes {
+            role,
+            level: part.level(),
+            group: shape(&role.shape),
+        })
+        .collect()
 }
 
 fn asks_nothing(role: &Role) -> bool {

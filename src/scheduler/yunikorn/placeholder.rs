@@ -7,177 +7,186 @@
 //! carry the labels that selectors ask for under keys of their own, and look for each other there.
 //! Terms that only pods of others can fulfil stay what they are.
 //!
+//! A pod takes the place of its placeholder only if its own terms hold there; where they do not,
+//! YuniKorn tries other nodes, pod by pod, and the gang starts by halves. So pods look for pods of
+//! their own gang only, as their placeholders do.
+//!
 //! Only what the scheduler must hold to is changed. It works on the words of a task group, which are
 //! those of a pod's spec; what cannot be read is left to the apiserver.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
 
+use super::selector::{Expression, Labels, Selector, keys, list};
 use crate::gang::link::YUNIKORN_APP;
 
-/// A task group: what the placeholders of a role have. Until [`as_placeholders`] its labels are
-/// those of the pods.
-pub type Group = Map<String, Value>;
+/// What the placeholders of a role have. Until [`as_placeholders`] its labels are those of the pods.
+pub type TaskGroup = Map<String, Value>;
 
-type Labels = BTreeMap<String, String>;
+/// The task groups of an application, by role.
+pub type TaskGroups = Vec<(String, TaskGroup)>;
 
 pub const LABELS: &str = "labels";
 pub const SPREAD: &str = "topologySpreadConstraints";
+pub const NEAR: &str = "podAffinity";
+pub const APART: &str = "podAntiAffinity";
 const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 
 /// On placeholders alone: a selector without it could mean the pods too.
 const MARK: &str = "placeholder.muster.dev";
 const PREFIX: &str = "placeholder.muster.dev/";
 
-/// The groups of an application, by role.
-pub type Groups = Vec<(String, Group)>;
-
 /// Leaves of the pods' labels those that a selector of any group asks for.
-pub fn keep_asked_labels(groups: &mut Groups) {
-    let all = groups.iter().flat_map(|(_, group)| terms(group));
+pub fn keep_asked_labels(groups: &mut TaskGroups) {
+    let all = groups.iter().flat_map(|(_, group)| wishes(group));
     let asked: BTreeSet<String> = all.flat_map(keys).collect();
     for (_, group) in groups {
+        retain_labels(group, |key| asked.contains(key));
+    }
+}
+
+pub fn retain_labels(group: &mut TaskGroup, keep: impl Fn(&str) -> bool) {
+    let mut labels = labels(group);
+    labels.retain(|key, _| keep(key));
+    set_labels(group, &labels);
+}
+
+/// Gives every group labels that all pods of the application have.
+pub fn share_labels(groups: &mut TaskGroups, shared: &Labels) {
+    for (_, group) in groups {
         let mut labels = labels(group);
-        labels.retain(|key, _| asked.contains(key));
+        labels.extend(shared.clone());
         set_labels(group, &labels);
     }
 }
 
-/// The role of pods that must be near others of the gang.
-pub fn drawn_together(groups: &Groups) -> Option<&str> {
+/// Holds what pods wish of each other to the application: placeholders do not follow pods of others
+/// that match too, and a pod whose wishes lead elsewhere would not take its placeholder's place.
+/// The pods of an application are unlike all others by its id, which they must have as a label here.
+pub fn confine(groups: &mut TaskGroups, application: &str, namespace: &str) {
     let kin: Vec<Labels> = groups.iter().map(|(_, group)| labels(group)).collect();
-    let together = |group: &Group, own: &Labels| {
-        let near = group.get("affinity").map(|a| &a["podAffinity"][REQUIRED]);
-        let mut near = list(near).filter_map(|term| Selector::read(term, own));
-        near.any(|selector| kin.iter().any(|labels| selector.matches(labels)))
-    };
-    let mut roles = groups.iter().zip(&kin);
-    let drawn = roles.find(|((_, group), own)| together(group, own));
-    drawn.map(|((role, _), _)| role.as_str())
+    let ours = json!({"key": YUNIKORN_APP.key, "operator": "In", "values": [application]});
+    let pods = json!({"key": MARK, "operator": "DoesNotExist"});
+    for ((_, group), own) in groups.iter_mut().zip(&kin) {
+        if let Some(near) = required_mut(group, NEAR)
+            && draws_together(near.iter(), own, &kin, Some(namespace))
+        {
+            near.iter_mut().for_each(|term| narrow(term, &ours));
+        }
+        for term in required_mut(group, APART).into_iter().flatten() {
+            let selector = Selector::read(term, own);
+            if selector.is_some_and(|selector| !selector.asks_for_a_label()) {
+                narrow(term, &pods);
+            }
+        }
+        if let Some(Value::Array(spread)) = group.get_mut(SPREAD) {
+            let spread = spread.iter_mut();
+            spread
+                .filter(|c| is_hard(c) && counts(c, own, &kin))
+                .for_each(|constraint| narrow(constraint, &ours));
+        }
+    }
 }
 
-/// Makes the groups of an application speak of placeholders. `namespace` is where its pods are.
-pub fn as_placeholders(groups: &mut Groups, application: &str, namespace: &str) {
+/// Adds an expression to the selector of a term, once.
+fn narrow(term: &mut Value, expression: &Value) {
+    let selector = &mut term["labelSelector"];
+    match &mut selector["matchExpressions"] {
+        Value::Array(all) if all.contains(expression) => {}
+        Value::Array(all) => all.push(expression.clone()),
+        other => *other = json!([expression]),
+    }
+}
+
+/// Makes the groups of an application, as [`confine`] left them, speak of placeholders.
+pub fn as_placeholders(groups: &mut TaskGroups, application: &str, namespace: &str) {
+    groups.iter_mut().for_each(|(_, group)| drop_soft(group));
     keep_asked_labels(groups);
-    if groups.iter().all(|(_, group)| terms(group).is_empty()) {
+    if groups.iter().all(|(_, group)| wishes(group).is_empty()) {
         return;
     }
     let kin: Vec<Labels> = groups.iter().map(|(_, group)| labels(group)).collect();
     for ((role, group), own) in groups.iter_mut().zip(&kin) {
-        let gang = Gang {
-            own,
-            kin: &kin,
-            application,
-            namespace,
-        };
-        gang.rewrite(group);
+        if let Some(near) = required_mut(group, NEAR) {
+            let ours = draws_together(near.iter(), own, &kin, Some(namespace));
+            near.iter_mut().for_each(|term| {
+                rewrite(term, own, |s| if ours { s.mirrored() } else { s });
+            });
+        }
+        if let Some(apart) = required_mut(group, APART) {
+            let mut among = apart.clone();
+            among.retain_mut(|term| rewrite(term, own, Selector::mirrored).is_some());
+            apart.iter_mut().for_each(|term| {
+                rewrite(term, own, |s| s.of_others(application));
+            });
+            apart.extend(among);
+        }
+        if let Some(Value::Array(spread)) = group.get_mut(SPREAD) {
+            spread.iter_mut().for_each(|constraint| {
+                rewrite(constraint, own, Selector::mirrored);
+            });
+        }
         let mut labels: Labels = own.iter().map(|(k, v)| (mirrored(k), v.clone())).collect();
         labels.insert(MARK.to_owned(), role.clone());
         set_labels(group, &labels);
     }
 }
 
-struct Gang<'a> {
-    own: &'a Labels,
-    kin: &'a [Labels],
-    application: &'a str,
-    namespace: &'a str,
+fn rewrite(term: &mut Value, own: &Labels, change: impl Fn(Selector) -> Selector) -> Option<()> {
+    let selector = Selector::read(term, own)?;
+    change(selector).write(term);
+    Some(())
 }
 
-impl Gang<'_> {
-    fn rewrite(&self, group: &mut Group) {
-        if let Some(near) = required(group, "podAffinity") {
-            for term in near.iter_mut() {
-                let Some(selector) = Selector::read(term, self.own) else {
-                    continue;
-                };
-                let ours = self.reaches(term) && self.kin.iter().any(|l| selector.matches(l));
-                let selector = if ours { selector.mirrored() } else { selector };
-                selector.write(term);
-            }
+/// Soft constraints are wishes that YuniKorn does not weigh.
+pub fn drop_soft(group: &mut TaskGroup) {
+    if let Some(Value::Array(spread)) = group.get_mut(SPREAD) {
+        spread.retain(is_hard);
+        if spread.is_empty() {
+            group.remove(SPREAD);
         }
-        if let Some(far) = required(group, "podAntiAffinity") {
-            let mut among = Vec::new();
-            for term in far.iter_mut() {
-                let Some(selector) = Selector::read(term, self.own) else {
-                    continue;
-                };
-                let mut placeholders = term.clone();
-                selector.clone().mirrored().write(&mut placeholders);
-                among.push(placeholders);
-                selector.of_others(self.application).write(term);
-            }
-            far.extend(among);
-        }
-        if let Some(Value::Array(spread)) = group.get_mut(SPREAD) {
-            for constraint in spread.iter_mut() {
-                if let Some(selector) = Selector::read(constraint, self.own) {
-                    selector.mirrored().write(constraint);
-                }
-            }
-        }
-    }
-
-    /// Whether a term looks into the gang's own namespace. Of a selector it is assumed.
-    fn reaches(&self, term: &Value) -> bool {
-        let named = term["namespaces"].as_array().filter(|n| !n.is_empty());
-        let here = named.is_none_or(|names| names.iter().any(|name| name == self.namespace));
-        here || !term["namespaceSelector"].is_null()
     }
 }
 
-/// A label selector, with what a term adds of the pod's own labels.
-#[derive(Debug, Clone)]
-struct Selector(Vec<Expression>);
+fn is_hard(constraint: &Value) -> bool {
+    constraint["whenUnsatisfiable"] == "DoNotSchedule"
+}
 
-#[derive(Debug, Clone)]
-struct Expression {
-    key: String,
-    operator: String,
-    values: Vec<String>,
+/// Whether pods of the gang itself are what these terms ask for. A pod must match all of them
+/// (InterPodAffinity), and so the first one of a gang may go anywhere.
+pub fn draws_together<'t>(
+    terms: impl Iterator<Item = &'t Value> + Clone,
+    own: &Labels,
+    kin: &[Labels],
+    namespace: Option<&str>,
+) -> bool {
+    let fits = |labels: &Labels, term: &Value| {
+        reaches(term, namespace) && Selector::read(term, own).is_some_and(|s| s.matches(labels))
+    };
+    let any = terms.clone().next().is_some();
+    any && kin
+        .iter()
+        .any(|labels| terms.clone().all(|term| fits(labels, term)))
+}
+
+/// Whether a constraint counts pods of the gang.
+pub fn counts(constraint: &Value, own: &Labels, kin: &[Labels]) -> bool {
+    let selector = Selector::read(constraint, own);
+    selector.is_some_and(|selector| kin.iter().any(|labels| selector.matches(labels)))
+}
+
+/// Whether a term looks into the gang's own namespace, where that is known. Of a selector it is
+/// assumed.
+fn reaches(term: &Value, namespace: Option<&str>) -> bool {
+    let named = term["namespaces"].as_array().filter(|n| !n.is_empty());
+    let here = |names: &Vec<Value>| names.iter().any(|name| name.as_str() == namespace);
+    let here = namespace.is_none() || named.is_none_or(here);
+    here || !term["namespaceSelector"].is_null()
 }
 
 impl Selector {
-    /// The selector of a term or constraint; `None` where it has none, which matches nothing.
-    fn read(term: &Value, own: &Labels) -> Option<Self> {
-        let selector = term.get("labelSelector")?.as_object()?;
-        let text = |value: &Value| value.as_str().map(str::to_owned);
-        let mut all = Vec::new();
-        let labels = selector.get("matchLabels").and_then(Value::as_object);
-        for (key, value) in labels.into_iter().flatten() {
-            all.push(Expression::one(key, "In", value.as_str()?));
-        }
-        for expression in list(selector.get("matchExpressions")) {
-            all.push(Expression {
-                key: text(&expression["key"])?,
-                operator: text(&expression["operator"])?,
-                values: list(expression.get("values")).filter_map(text).collect(),
-            });
-        }
-        for (field, operator) in [("matchLabelKeys", "In"), ("mismatchLabelKeys", "NotIn")] {
-            let keys = list(term.get(field)).filter_map(Value::as_str);
-            let own = keys.filter_map(|key| Some((key, own.get(key)?)));
-            all.extend(own.map(|(key, value)| Expression::one(key, operator, value)));
-        }
-        Some(Self(all))
-    }
-
-    fn matches(&self, labels: &Labels) -> bool {
-        self.0.iter().all(|expression| {
-            let value = labels.get(&expression.key);
-            let listed = value.is_some_and(|value| expression.values.contains(value));
-            match expression.operator.as_str() {
-                "In" => listed,
-                "NotIn" => !listed,
-                "Exists" => value.is_some(),
-                "DoesNotExist" => value.is_none(),
-                _ => false,
-            }
-        })
-    }
-
     /// The same of placeholders.
     fn mirrored(mut self) -> Self {
         for expression in &mut self.0 {
@@ -197,33 +206,6 @@ impl Selector {
         self.0.push(app);
         self
     }
-
-    fn write(&self, term: &mut Value) {
-        let expressions: Vec<Value> = self.0.iter().map(Expression::to_json).collect();
-        term["labelSelector"] = json!({"matchExpressions": expressions});
-        if let Some(term) = term.as_object_mut() {
-            term.remove("matchLabelKeys");
-            term.remove("mismatchLabelKeys");
-        }
-    }
-}
-
-impl Expression {
-    fn one(key: &str, operator: &str, value: &str) -> Self {
-        Self {
-            key: key.to_owned(),
-            operator: operator.to_owned(),
-            values: vec![value.to_owned()],
-        }
-    }
-
-    fn to_json(&self) -> Value {
-        let mut json = json!({"key": self.key, "operator": self.operator});
-        if !self.values.is_empty() {
-            json["values"] = json!(self.values);
-        }
-        json
-    }
 }
 
 /// A pod's label key, as its placeholder has it.
@@ -240,38 +222,31 @@ fn mirrored(key: &str) -> String {
 }
 
 /// The terms and constraints that a group must hold to.
-fn terms(group: &Group) -> Vec<&Value> {
-    let of = |kind: &str| {
-        let affinity = group.get("affinity");
-        list(affinity.map(|affinity| &affinity[kind][REQUIRED]))
-    };
-    let spread = list(group.get(SPREAD));
-    let near = of("podAffinity").chain(of("podAntiAffinity"));
-    near.chain(spread).collect()
+fn wishes(group: &TaskGroup) -> Vec<&Value> {
+    let near = required(group, NEAR).chain(required(group, APART));
+    near.chain(spread(group)).collect()
 }
 
-fn required<'g>(group: &'g mut Group, kind: &str) -> Option<&'g mut Vec<Value>> {
+pub fn required<'g>(
+    group: &'g TaskGroup,
+    kind: &str,
+) -> impl Iterator<Item = &'g Value> + Clone + use<'g> {
+    let affinity = group.get("affinity");
+    let terms = affinity.map(|affinity| &affinity[kind][REQUIRED]);
+    terms.and_then(Value::as_array).into_iter().flatten()
+}
+
+/// The constraints that must hold.
+pub fn spread(group: &TaskGroup) -> impl Iterator<Item = &Value> {
+    list(group.get(SPREAD)).filter(|constraint| is_hard(constraint))
+}
+
+fn required_mut<'g>(group: &'g mut TaskGroup, kind: &str) -> Option<&'g mut Vec<Value>> {
     let affinity = group.get_mut("affinity")?;
     affinity.get_mut(kind)?.get_mut(REQUIRED)?.as_array_mut()
 }
 
-/// The label keys that a term asks for.
-fn keys(term: &Value) -> Vec<String> {
-    let selector = &term["labelSelector"];
-    let labels = selector["matchLabels"].as_object().into_iter().flatten();
-    let expressions = list(selector.get("matchExpressions")).map(|e| &e["key"]);
-    let others = ["matchLabelKeys", "mismatchLabelKeys"];
-    let others = others.into_iter().flat_map(|field| list(term.get(field)));
-    let named = expressions.chain(others).filter_map(Value::as_str);
-    let named = named.chain(labels.map(|(key, _)| key.as_str()));
-    named.map(str::to_owned).collect()
-}
-
-fn list(value: Option<&Value>) -> impl Iterator<Item = &Value> {
-    value.and_then(Value::as_array).into_iter().flatten()
-}
-
-fn labels(group: &Group) -> Labels {
+pub fn labels(group: &TaskGroup) -> Labels {
     let labels = group.get(LABELS).and_then(Value::as_object);
     let labels = labels.into_iter().flatten();
     labels
@@ -279,7 +254,7 @@ fn labels(group: &Group) -> Labels {
         .collect()
 }
 
-fn set_labels(group: &mut Group, labels: &Labels) {
+fn set_labels(group: &mut TaskGroup, labels: &Labels) {
     match labels.is_empty() {
         true => group.remove(LABELS),
         false => group.insert(LABELS.to_owned(), json!(labels)),

@@ -1,11 +1,12 @@
 //! A ReplicatedJob as the plan needs it: its knobs, its link if it has one, its role.
 
 use crate::gang::{BundleName, FieldError, FieldPath, Located, Role, SchedulerKind, Shape};
-use crate::workload::child::{JOBSET_NAME, REPLICATED_JOB_NAME};
+use crate::workload::child::{JOB_KEY, JOBSET_NAME, REPLICATED_JOB_NAME, WRITTEN};
 use crate::workload::declaration;
 use crate::workload::keys;
 
 use super::group_path;
+use super::topology;
 use super::view::{JobSet, ReplicatedJob};
 use crate::workload::template::ExistingLink;
 
@@ -26,6 +27,8 @@ pub fn read<'j>(jobset: &'j JobSet<'j>, errors: &mut Vec<FieldError>) -> Vec<Gro
         let at = group_path(position);
         let template = &job.template.spec.template;
         let mut shape = template.shape(&pod_spec_path(&at), errors);
+        shape.written = WRITTEN;
+        shape.apart_by = topology::holds_followers(&jobset.metadata, job).then_some(JOB_KEY);
         // Selectors of a gang often ask for what JobSet's controller writes.
         let jobset = jobset.metadata.given_name().map(|name| (JOBSET_NAME, name));
         let known = [(REPLICATED_JOB_NAME, &*job.name)]

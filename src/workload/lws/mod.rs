@@ -211,6 +211,7 @@ fn roles(lws: &LeaderWorkerSet<'_>, errors: &mut Vec<FieldError>) -> Vec<Role> {
         if is_named_by_muster(template) {
             shape.scheduler_name = None;
         }
+        shape.written = replica::WRITTEN;
         let set = lws.metadata.given_name();
         let set = set.map(|name| (replica::NAME.to_owned(), name.to_owned()));
         shape.labels.extend(set);

@@ -10,8 +10,10 @@ use sha2::{Digest, Sha256};
 
 use crate::gang::{FieldError, FieldPath, Identity, Located, Member, Order, Plan, Policy};
 use crate::gang::{
-    Level, Need, Part, PartDraft, PartName, RevisionStamp, Role, SchedulerKind, Shape, Stamp, link,
+    Level, Need, Part, PartDraft, PartName, RevisionStamp, Role, SchedulerKind, Shape, Stamp,
+    Written, link,
 };
+use crate::workload::keys;
 use crate::workload::view::Meta;
 
 pub const NAME: &str = "leaderworkerset.sigs.k8s.io/name";
@@ -24,6 +26,20 @@ pub const WORKER_INDEX: &str = "leaderworkerset.sigs.k8s.io/worker-index";
 const GROUP_IDENTITY: &str = "leaderworkerset.sigs.k8s.io/group-identity";
 /// On pods that LeaderWorkerSet gangs itself (KEP-666).
 pub const OWN_GANG: &str = "leaderworkerset.sigs.k8s.io/workload-aware-scheduling";
+
+/// The labels that LeaderWorkerSet (v0.9), StatefulSets and Muster write on pods.
+pub const WRITTEN: Written = Written {
+    workload: &[NAME],
+    gang: &[GROUP_INDEX, GROUP_KEY, REVISION, keys::GANG],
+    job: &[],
+    pod: &[
+        WORKER_INDEX,
+        "leaderworkerset.sigs.k8s.io/subgroup-index",
+        "leaderworkerset.sigs.k8s.io/subgroup-key",
+        "apps.kubernetes.io/pod-index",
+        "statefulset.kubernetes.io/pod-name",
+    ],
+};
 
 /// The one part of a plan whose pods are all made at once; on templates and pods the value of
 /// `muster.dev/gang`, also where a replica is two gangs.

@@ -151,6 +151,10 @@ pub fn all() -> Vec<Test> {
         ),
         test_in(
             Home::Schedulers,
+            better::yunikorn::a_gang_is_not_drawn_to_pods_of_others,
+        ),
+        test_in(
+            Home::Schedulers,
             better::yunikorn::a_gang_that_cannot_be_spread_binds_nothing,
         ),
         test_in(

@@ -1,84 +1,113 @@
-use serde_json::json;
-
 use super::*;
 
-/// A role whose pods have these labels and must be near, or apart from, what a term says.
-fn group(labels: Value, kind: &str, term: Value) -> Group {
-    let value = json!({"labels": labels, "affinity": {kind: {REQUIRED: [term]}}});
+/// A role whose pods have these labels and terms.
+fn group(labels: Value, kind: &str, terms: Value) -> TaskGroup {
+    let value = json!({"labels": labels, "affinity": {kind: {REQUIRED: terms}}});
     match value {
         Value::Object(group) => group,
-        _ => Group::new(),
+        _ => TaskGroup::new(),
     }
 }
 
-fn rewritten(labels: Value, kind: &str, term: Value) -> Group {
-    let mut groups = vec![("workers".to_owned(), group(labels, kind, term))];
+/// What the pod and its placeholders are told.
+fn told(labels: Value, kind: &str, terms: Value) -> (TaskGroup, TaskGroup) {
+    let mut groups = vec![("workers".to_owned(), group(labels, kind, terms))];
+    let app = Labels::from([(YUNIKORN_APP.key.to_owned(), "app-0".to_owned())]);
+    share_labels(&mut groups, &app);
+    confine(&mut groups, "app-0", "ml");
+    let pod = groups[0].1.clone();
     as_placeholders(&mut groups, "app-0", "ml");
-    groups.remove(0).1
+    (pod, groups.remove(0).1)
 }
 
-fn selectors(group: &Group, kind: &str) -> Vec<Value> {
-    let terms = group["affinity"][kind][REQUIRED].as_array().unwrap();
-    terms.iter().map(|t| t["labelSelector"].clone()).collect()
+fn selectors(group: &TaskGroup, kind: &str) -> Vec<Value> {
+    let terms = required(group, kind);
+    terms.map(|term| term["labelSelector"].clone()).collect()
 }
 
+fn near(labels: Value) -> Value {
+    json!({"topologyKey": "rack", "labelSelector": {"matchLabels": labels}})
+}
+
+#[test]
+fn pods_that_seek_their_like_seek_their_own_gang() {
+    let terms = json!([near(json!({"app": "train"}))]);
+    let (pod, placeholder) = told(json!({"app": "train", "x": "y"}), NEAR, terms);
+    let ours = json!({"key": "yunikorn.apache.org/app-id", "operator": "In", "values": ["app-0"]});
+    let expected = json!({"matchLabels": {"app": "train"}, "matchExpressions": [ours]});
+    assert_eq!(selectors(&pod, NEAR), [expected]);
+    let expected = json!({"matchExpressions": [
+        {"key": "placeholder.muster.dev/app", "operator": "In", "values": ["train"]},
+        {"key": "placeholder.muster.dev/yunikorn.apache.org_app-id", "operator": "In",
+            "values": ["app-0"]},
+        {"key": MARK, "operator": "Exists"},
+    ]});
+    assert_eq!(selectors(&placeholder, NEAR), [expected]);
+    let expected = json!({MARK: "workers", "placeholder.muster.dev/app": "train",
+        "placeholder.muster.dev/yunikorn.apache.org_app-id": "app-0"});
+    assert_eq!(placeholder["labels"], expected);
+}
+
+#[test]
+fn what_is_confined_once_stays_as_it_is() {
+    let terms = json!([near(json!({"app": "train"}))]);
+    let (pod, placeholder) = told(json!({"app": "train"}), NEAR, terms);
+    let terms = Value::Array(required(&pod, NEAR).cloned().collect());
+    assert_eq!(
+        told(json!({"app": "train"}), NEAR, terms),
+        (pod, placeholder)
+    );
+}
+
+/// InterPodAffinity counts pods that match all terms.
 #[test]
 fn what_only_pods_of_others_fulfil_is_asked_of_them() {
-    for term in [
-        json!({"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "dataset"}}}),
-        json!({"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "train"}},
-            "namespaces": ["data"]}),
+    let elsewhere = json!({"topologyKey": "rack", "namespaces": ["data"],
+        "labelSelector": {"matchLabels": {"app": "train"}}});
+    for terms in [
+        json!([near(json!({"app": "dataset"}))]),
+        json!([
+            near(json!({"app": "train"})),
+            near(json!({"app": "dataset"}))
+        ]),
+        json!([elsewhere]),
     ] {
-        let wanted = term["labelSelector"]["matchLabels"]["app"].clone();
-        let group = rewritten(json!({"app": "train"}), "podAffinity", term);
-        let expected = json!({"matchExpressions": [
-            {"key": "app", "operator": "In", "values": [wanted]},
-        ]});
-        assert_eq!(selectors(&group, "podAffinity"), [expected]);
+        let (pod, placeholder) = told(json!({"app": "train"}), NEAR, terms.clone());
+        assert_eq!(required(&pod, NEAR).cloned().collect::<Value>(), terms);
+        for selector in selectors(&placeholder, NEAR) {
+            assert_eq!(selector["matchExpressions"][0]["key"], "app");
+        }
     }
 }
 
 #[test]
-fn a_selector_that_means_all_pods_does_not_mean_the_gang_itself() {
-    let all = json!({"topologyKey": "host", "labelSelector": {}});
-    let group = rewritten(json!({"app": "train"}), "podAntiAffinity", all);
-    let others = json!([{"key": "yunikorn.apache.org/app-id", "operator": "NotIn",
-        "values": ["app-0"]}]);
-    let placeholders = json!([{"key": MARK, "operator": "Exists"}]);
-    let expected = [
-        json!({"matchExpressions": others}),
-        json!({"matchExpressions": placeholders}),
-    ];
-    assert_eq!(selectors(&group, "podAntiAffinity"), expected);
-    assert_eq!(group["labels"], json!({MARK: "workers"}));
-}
-
-#[test]
-fn selectors_match_as_kubernetes_matches_them() {
-    let labels = Labels::from([("app".to_owned(), "train".to_owned())]);
-    let matches = |operator: &str, key: &str, values: Value| {
-        let selector = json!({"matchExpressions": [
-            {"key": key, "operator": operator, "values": values},
-        ]});
-        let term = json!({"labelSelector": selector});
-        Selector::read(&term, &labels).unwrap().matches(&labels)
+fn pods_that_want_to_be_alone_do_not_mind_their_placeholders() {
+    let all = json!([{"topologyKey": "host", "labelSelector": {}}]);
+    let (pod, placeholder) = told(json!({"app": "train"}), APART, all);
+    let pods = json!({"key": MARK, "operator": "DoesNotExist"});
+    assert_eq!(
+        selectors(&pod, APART),
+        [json!({"matchExpressions": [&pods]})]
+    );
+    let others = json!({"key": "yunikorn.apache.org/app-id", "operator": "NotIn",
+        "values": ["app-0"]});
+    let [of_others, among] = &selectors(&placeholder, APART)[..] else {
+        panic!("{placeholder:?}");
     };
-    assert!(matches("In", "app", json!(["train", "serve"])));
-    assert!(!matches("In", "app", json!(["serve"])));
-    assert!(!matches("In", "team", json!(["vision"])));
-    assert!(!matches("NotIn", "app", json!(["train"])));
-    assert!(matches("NotIn", "team", json!(["vision"])));
-    assert!(matches("Exists", "app", json!(null)));
-    assert!(matches("DoesNotExist", "team", json!(null)));
+    assert_eq!(*of_others, json!({"matchExpressions": [pods, others]}));
+    let marked = json!({"key": MARK, "operator": "Exists"});
+    assert_eq!(among["matchExpressions"][1], marked);
 }
 
 #[test]
 fn a_gang_without_such_wishes_is_described_without_labels() {
-    let mut plain = Group::new();
+    let mut plain = TaskGroup::new();
     plain.insert(LABELS.to_owned(), json!({"app": "train"}));
+    let soft = json!([{"whenUnsatisfiable": "ScheduleAnyway", "labelSelector": {}}]);
+    plain.insert(SPREAD.to_owned(), soft);
     let mut groups = vec![("workers".to_owned(), plain)];
     as_placeholders(&mut groups, "app-0", "ml");
-    assert_eq!(groups[0].1, Group::new());
+    assert_eq!(groups[0].1, TaskGroup::new());
 }
 
 #[test]
@@ -97,10 +126,8 @@ fn what_cannot_be_read_is_left_as_it_is() {
         json!({"labelSelector": null}),
         json!({"labelSelector": {"matchLabels": {"a": 1}}}),
     ] {
-        let group = rewritten(json!({}), "podAntiAffinity", term.clone());
-        assert_eq!(
-            group["affinity"]["podAntiAffinity"][REQUIRED],
-            json!([term])
-        );
+        let (_, group) = told(json!({}), APART, json!([term]));
+        let terms: Vec<&Value> = required(&group, APART).collect();
+        assert_eq!(terms, [&term]);
     }
 }

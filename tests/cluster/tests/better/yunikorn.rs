@@ -92,6 +92,19 @@ pub async fn a_gang_that_stays_in_one_place_starts(sandbox: Sandbox) -> Result<(
     sandbox.placed(4).await
 }
 
+/// Pods of another workload have the same label, and their node is full.
+pub async fn a_gang_is_not_drawn_to_pods_of_others(sandbox: Sandbox) -> Result<()> {
+    sandbox.nodes(1, 2).await?;
+    let other = placed_by(2, "").replace("name: train\n", "name: other\n");
+    sandbox.apply(&other).await?;
+    sandbox.placed(2).await?;
+    let together = "affinity: {podAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [\
+        {topologyKey: kubernetes.io/hostname, labelSelector: {matchLabels: {app: train}}}]}}";
+    sandbox.apply(&placed_by(4, together)).await?;
+    sandbox.nodes(1, 4).await?;
+    sandbox.placed(6).await
+}
+
 pub async fn a_gang_that_cannot_be_spread_binds_nothing(sandbox: Sandbox) -> Result<()> {
     sandbox.nodes(1, 3).await?;
     sandbox.nodes(1, 1).await?;

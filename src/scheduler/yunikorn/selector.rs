@@ -1,0 +1,144 @@
+//! Label selectors of affinity terms and spread constraints, as Kubernetes matches them.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+pub type Labels = BTreeMap<String, String>;
+
+/// A label selector, with what a term adds of the pod's own labels.
+#[derive(Debug, Clone)]
+pub struct Selector(pub Vec<Expression>);
+
+#[derive(Debug, Clone)]
+pub struct Expression {
+    pub key: String,
+    pub operator: String,
+    pub values: Vec<String>,
+}
+
+impl Selector {
+    /// The selector of a term or constraint; `None` where it has none, which matches nothing.
+    pub fn read(term: &Value, own: &Labels) -> Option<Self> {
+        let selector = term.get("labelSelector")?.as_object()?;
+        let text = |value: &Value| value.as_str().map(str::to_owned);
+        let mut all = Vec::new();
+        let labels = selector.get("matchLabels").and_then(Value::as_object);
+        for (key, value) in labels.into_iter().flatten() {
+            all.push(Expression::one(key, "In", value.as_str()?));
+        }
+        for expression in list(selector.get("matchExpressions")) {
+            all.push(Expression {
+                key: text(&expression["key"])?,
+                operator: text(&expression["operator"])?,
+                values: list(expression.get("values")).filter_map(text).collect(),
+            });
+        }
+        for (field, operator) in [("matchLabelKeys", "In"), ("mismatchLabelKeys", "NotIn")] {
+            let keys = list(term.get(field)).filter_map(Value::as_str);
+            let own = keys.filter_map(|key| Some((key, own.get(key)?)));
+            all.extend(own.map(|(key, value)| Expression::one(key, operator, value)));
+        }
+        Some(Self(all))
+    }
+
+    pub fn matches(&self, labels: &Labels) -> bool {
+        self.0.iter().all(|expression| {
+            let value = labels.get(&expression.key);
+            let listed = value.is_some_and(|value| expression.values.contains(value));
+            match expression.operator.as_str() {
+                "In" => listed,
+                "NotIn" => !listed,
+                "Exists" => value.is_some(),
+                "DoesNotExist" => value.is_none(),
+                _ => false,
+            }
+        })
+    }
+
+    /// Whether a pod without labels is never meant.
+    pub fn asks_for_a_label(&self) -> bool {
+        let asks = |e: &Expression| matches!(e.operator.as_str(), "In" | "Exists");
+        self.0.iter().any(asks)
+    }
+
+    pub fn write(&self, term: &mut Value) {
+        let expressions: Vec<Value> = self.0.iter().map(Expression::to_json).collect();
+        term["labelSelector"] = json!({"matchExpressions": expressions});
+        if let Some(term) = term.as_object_mut() {
+            term.remove("matchLabelKeys");
+            term.remove("mismatchLabelKeys");
+        }
+    }
+}
+
+impl Expression {
+    pub fn one(key: &str, operator: &str, value: &str) -> Self {
+        Self {
+            key: key.to_owned(),
+            operator: operator.to_owned(),
+            values: vec![value.to_owned()],
+        }
+    }
+
+    fn to_json(&self) -> Value {
+        let mut json = json!({"key": self.key, "operator": self.operator});
+        if !self.values.is_empty() {
+            json["values"] = json!(self.values);
+        }
+        json
+    }
+}
+
+/// The label keys that a term asks for.
+pub fn keys(term: &Value) -> Vec<String> {
+    let selector = &term["labelSelector"];
+    let labels = selector["matchLabels"].as_object().into_iter().flatten();
+    let expressions = list(selector.get("matchExpressions")).map(|e| &e["key"]);
+    let others = ["matchLabelKeys", "mismatchLabelKeys"];
+    let others = others.into_iter().flat_map(|field| list(term.get(field)));
+    let named = expressions.chain(others).filter_map(Value::as_str);
+    let named = named.chain(labels.map(|(key, _)| key.as_str()));
+    named.map(str::to_owned).collect()
+}
+
+pub fn list(value: Option<&Value>) -> impl Iterator<Item = &Value> {
+    value.and_then(Value::as_array).into_iter().flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn selectors_match_as_kubernetes_matches_them() {
+        let labels = Labels::from([("app".to_owned(), "train".to_owned())]);
+        let matches = |operator: &str, key: &str, values: Value| {
+            let selector = json!({"matchExpressions": [
+                {"key": key, "operator": operator, "values": values},
+            ]});
+            let term = json!({"labelSelector": selector});
+            Selector::read(&term, &labels).unwrap().matches(&labels)
+        };
+        assert!(matches("In", "app", json!(["train", "serve"])));
+        assert!(!matches("In", "app", json!(["serve"])));
+        assert!(!matches("In", "team", json!(["vision"])));
+        assert!(!matches("NotIn", "app", json!(["train"])));
+        assert!(matches("NotIn", "team", json!(["vision"])));
+        assert!(matches("Exists", "app", json!(null)));
+        assert!(matches("DoesNotExist", "team", json!(null)));
+    }
+
+    #[test]
+    fn a_term_adds_values_of_the_pods_own_labels() {
+        let own = Labels::from([("uid".to_owned(), "4d1c".to_owned())]);
+        let read = |field: &str| {
+            let term = json!({"labelSelector": {}, field: ["uid", "unknown"]});
+            Selector::read(&term, &own).unwrap()
+        };
+        assert!(read("matchLabelKeys").matches(&own));
+        assert!(read("matchLabelKeys").asks_for_a_label());
+        assert!(!read("mismatchLabelKeys").matches(&own));
+        assert!(!read("mismatchLabelKeys").asks_for_a_label());
+    }
+}
