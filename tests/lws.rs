@@ -244,6 +244,8 @@ fn a_scheduler_name_that_muster_wrote_does_not_bind_the_next_template() {
     let off = moved(&old, "muster.dev/gang-mode", "Off");
     let after = mutated(LWS, Some(&old), &off, &volcano);
     assert_eq!(name(&after), Value::Null);
+    let told = warnings(&old, &after, &volcano).join("\n");
+    assert!(told.contains("\"volcano\" was Muster's word"), "{told}");
     // The user's own word does.
     let mut own = manifest();
     for template in ["leaderTemplate", "workerTemplate"] {

@@ -87,7 +87,7 @@ impl Known {
         if !std::mem::replace(&mut self.timed_out, true) {
             let then = match action {
                 TimeoutAction::Wait => "it waits on",
-                TimeoutAction::Suspend => "its workload is suspended",
+                TimeoutAction::Suspend => "its workload is to be suspended",
             };
             let note = format!("{} waits longer than {limit:?}: {then}", gang.name);
             news.warn("GangTimedOut", note);

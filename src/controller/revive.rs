@@ -50,10 +50,11 @@ impl Revivals {
             self.forget(uid);
             return Step::Nothing;
         };
-        let Some(gang) = self.lost(uid, pods, &actions.gangs) else {
+        let lost = self.lost(uid, pods, &actions.gangs).join(", ");
+        if lost.is_empty() {
             return Step::Nothing;
-        };
-        let note = format!("{gang}: a pod was deleted while the gang waited, and {why}");
+        }
+        let note = format!("{lost}: a pod was deleted while the gang waited, and {why}");
         // Other gangs of the JobSet may run: a suspension would end them.
         let running = pods.iter().any(|pod| pod.phase == Phase::Bound);
         if ours && !running {
@@ -63,21 +64,21 @@ impl Revivals {
         }
     }
 
-    /// A gang from which a waiting member has vanished, or all have. With a member on a node the
+    /// The gangs from which a waiting member has vanished, or all have. With a member on a node a
     /// gang had its room once, and a replacement is placed by itself.
     ///
-    /// It is found again at every look until [`Self::forget`]: what is done about it may fail.
-    fn lost(&self, uid: &str, pods: &[Pod], gangs: &[Standing]) -> Option<String> {
+    /// They are found again at every look until [`Self::forget`]: what is done about it may fail.
+    fn lost(&self, uid: &str, pods: &[Pod], gangs: &[Standing]) -> Vec<String> {
         let mut all = self.lock();
         let mut before = all.remove(uid).unwrap_or_default();
         let exists = |uid: &String| pods.iter().any(|pod| pod.uid == *uid);
-        let (mut now, mut lost) = (Waiting::new(), None);
+        let (mut now, mut lost) = (Waiting::new(), Vec::new());
         let open = |gang: &&Standing| gang.state != State::Scheduled && gang.bound == 0;
         for gang in gangs.iter().filter(open) {
             let mut members = before.remove(&gang.name).unwrap_or_default();
             members.retain(|uid| !exists(uid));
-            if lost.is_none() && !members.is_empty() {
-                lost = Some(gang.name.clone());
+            if !members.is_empty() {
+                lost.push(gang.name.clone());
             }
             members.extend(gang.pending.iter().cloned());
             if !members.is_empty() {

@@ -27,7 +27,7 @@ use super::queues::Queues;
 use super::revive::{Revivals, Step};
 use super::status::{Memory, News};
 use super::workloads::Workloads;
-use super::write::{Error, Fit, Writer, owned, resource};
+use super::write::{Done, Error, Outcome, Writer, owned, resource};
 use crate::admission::object::{self, Object};
 use crate::gang::TimeoutAction;
 use crate::scheduler::Snapshot;
@@ -226,7 +226,12 @@ async fn reconcile(workload: Arc<DynamicObject>, context: Arc<Context>) -> Resul
     };
     let mut actions = decide::decide(&seen, &cluster);
     drop(cluster);
-    let done = context.writer.carry_out(&workload, &actions, &made).await?;
+    let mut done = Done::default();
+    let writer = &context.writer;
+    let carried_out = writer.carry_out(&workload, &actions, &made, &mut done);
+    let carried_out = carried_out.await;
+    context.memory.note_created(&uid, &done);
+    carried_out?;
     let sleepers = actions.sleepers.iter();
     let sleepers = sleepers.map(|object| (context.writer.api(object), object.name_any()));
     context.sleepers.set(&uid, sleepers.collect());
@@ -240,13 +245,17 @@ async fn reconcile(workload: Arc<DynamicObject>, context: Arc<Context>) -> Resul
     actions.broken = news.broken.take();
     // Before what can fail: what is news now is none at the next look.
     context.memory.publish(&workload, &news).await;
-    match view {
+    let outcome = match view {
         Workload::JobSet(_) if news.timed_out == Some(TimeoutAction::Suspend) => {
-            context.writer.suspend(&workload).await?;
+            context.writer.suspend(&workload).await?
         }
         Workload::JobSet(jobset) => context.revive(&workload, jobset, &pods, &actions).await?,
         // LeaderWorkerSet makes a replica anew that loses a pod, and then it is a new gang.
-        Workload::LeaderWorkerSet(_) => {}
+        Workload::LeaderWorkerSet(_) => Outcome::Done,
+    };
+    if let Outcome::Refused(why) = outcome {
+        context.memory.refused(&workload, "itself", why).await;
+        news.again_in(BLOCKED);
     }
     let step = context
         .conditions
@@ -282,22 +291,21 @@ impl Context {
         jobset: &JobSet<'_>,
         pods: &[Pod],
         actions: &Actions,
-    ) -> Result<(), Error> {
+    ) -> Result<Outcome, Error> {
         let uid = workload.uid().unwrap_or_default();
         let step = self.revivals.look(&uid, jobset, pods, actions);
-        if self.writer.revive(workload, &step).await? == Fit::Changed {
-            return Ok(());
-        }
+        let outcome = self.writer.revive(workload, &step).await?;
         let (reason, note) = match step {
+            _ if outcome != Outcome::Done => return Ok(outcome),
             Step::Suspend(note) => ("GangRevived", note),
             Step::Tell(note) => ("GangStuck", note),
-            Step::Nothing | Step::Resume | Step::Forget => return Ok(()),
+            Step::Nothing | Step::Resume | Step::Forget => return Ok(outcome),
         };
         self.revivals.forget(&uid);
         let mut news = News::default();
         news.warn(reason, note);
         self.memory.publish(workload, &news).await;
-        Ok(())
+        Ok(outcome)
     }
 
     fn made(&self, namespace: &str, uid: &str) -> Vec<DynamicObject> {

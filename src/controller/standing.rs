@@ -105,6 +105,9 @@ pub fn standing(gang: &Gang<'_>, members: &[&Pod], made: &[DynamicObject]) -> St
     };
     let mut pending = members.to_vec();
     pending.retain(|pod| pod.phase == Phase::Pending);
+    // One that goes may be of an earlier round.
+    let mut waiting = pending.clone();
+    waiting.retain(|pod| !pod.going);
     Standing {
         name,
         state,
@@ -114,7 +117,7 @@ pub fn standing(gang: &Gang<'_>, members: &[&Pod], made: &[DynamicObject]) -> St
         live: members.iter().filter(|pod| pod.phase.is_live()).count(),
         suspect: "",
         stranded: None,
-        waited: pods_age(&pending),
+        waited: pods_age(&waiting),
         pending: pending.iter().map(|pod| pod.uid.clone()).collect(),
         age: object.and_then(age).or_else(|| pods_age(members)),
     }

@@ -42,6 +42,8 @@ struct Told {
 pub struct Memory {
     gangs: Mutex<HashMap<String, Known>>,
     refusals: Mutex<HashMap<String, String>>,
+    /// Objects that were made, by the workload's uid.
+    untold: Mutex<HashMap<String, Vec<String>>>,
     client: Client,
 }
 
@@ -50,6 +52,7 @@ impl Memory {
         Self {
             gangs: Mutex::new(HashMap::new()),
             refusals: Mutex::new(HashMap::new()),
+            untold: Mutex::new(HashMap::new()),
             client,
         }
     }
@@ -79,6 +82,8 @@ impl Memory {
         gangs.retain(|_, known| known.workload != workload);
         let mut refusals = self.refusals.lock().unwrap_or_else(PoisonError::into_inner);
         refusals.retain(|key, _| !key.starts_with(workload));
+        let mut untold = self.untold.lock().unwrap_or_else(PoisonError::into_inner);
+        untold.remove(workload);
     }
 
     /// Publishes events; one that cannot be written is logged and dropped.
@@ -88,17 +93,37 @@ impl Memory {
         }
     }
 
+    /// Notes the objects that were made, until they are told of.
+    pub fn note_created(&self, workload: &str, done: &Done) {
+        if !done.created.is_empty() {
+            let mut untold = self.untold.lock().unwrap_or_else(PoisonError::into_inner);
+            let untold = untold.entry(workload.to_owned()).or_default();
+            untold.extend(done.created.iter().cloned());
+        }
+    }
+
     /// Tells what came of the writes: gangs that are ready for their pods, or what is in the way.
     pub async fn wrote(&self, workload: &DynamicObject, done: &Done, gangs: &[Standing]) {
-        let uid = workload.metadata.uid.as_deref().unwrap_or_default();
         let obstacles = done.obstacles.join("; ");
-        if !obstacles.is_empty() && self.is_new_refusal(&format!("{uid} objects"), &obstacles) {
-            let told = warning("GangRefused", obstacles);
-            self.send(workload, &told).await;
+        if !obstacles.is_empty() {
+            // A gang that lacks an object is not ready for its pods.
+            return self.refused(workload, "objects", obstacles).await;
         }
-        // A gang that lacks an object is not ready for its pods.
-        if !done.created.is_empty() && done.obstacles.is_empty() {
-            self.send(workload, &created(gangs, &done.created)).await;
+        let uid = workload.metadata.uid.as_deref().unwrap_or_default();
+        let untold = {
+            let mut untold = self.untold.lock().unwrap_or_else(PoisonError::into_inner);
+            untold.remove(uid).unwrap_or_default()
+        };
+        if !untold.is_empty() {
+            self.send(workload, &created(gangs, &untold)).await;
+        }
+    }
+
+    /// Tells why a write is refused, once for each reason. `of` is what was to be written.
+    pub async fn refused(&self, workload: &DynamicObject, of: &str, why: String) {
+        let uid = workload.metadata.uid.as_deref().unwrap_or_default();
+        if self.is_new_refusal(&format!("{uid} {of}"), &why) {
+            self.send(workload, &warning("GangRefused", why)).await;
         }
     }
 

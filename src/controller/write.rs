@@ -51,12 +51,14 @@ pub struct Done {
     pub obstacles: Vec<String>,
 }
 
-/// Whether a workload was still as it was seen.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fit {
-    AsSeen,
-    /// Nothing was written. The change brings the next look.
+/// What came of a change of the workload itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    Done,
+    /// The workload is no longer as it was seen. Its change brings the next look.
     Changed,
+    /// By a policy or a webhook, in its words.
+    Refused(String),
 }
 
 /// What came of one write.
@@ -90,15 +92,15 @@ impl Writer {
         Self { client, recent }
     }
 
-    /// Applies and deletes what was decided.
+    /// Applies and deletes what was decided. What was done before an error is in `done` too.
     pub async fn carry_out(
         &self,
         workload: &DynamicObject,
         actions: &Actions,
         made: &[DynamicObject],
-    ) -> Result<Done, Error> {
+        done: &mut Done,
+    ) -> Result<(), Error> {
         let uid = workload.uid().unwrap_or_default();
-        let mut done = Done::default();
         for object in &actions.apply {
             let known = made.iter().any(|m| m.metadata.name == object.metadata.name);
             if !known && let Some(foreign) = self.foreign(object, &uid).await? {
@@ -114,7 +116,7 @@ impl Writer {
         for object in &actions.delete {
             self.delete(object).await?;
         }
-        Ok(done)
+        Ok(())
     }
 
     /// What an object of that name is, if it is not Muster's for this workload.
@@ -175,7 +177,7 @@ impl Writer {
         Ok(())
     }
 
-    pub async fn suspend(&self, workload: &DynamicObject) -> Result<Fit, Error> {
+    pub async fn suspend(&self, workload: &DynamicObject) -> Result<Outcome, Error> {
         let patch = serde_json::json!({"spec": {"suspend": true}});
         self.patch_as_seen(workload, patch, "suspend the JobSet")
             .await
@@ -186,12 +188,12 @@ impl Writer {
         &self,
         workload: &DynamicObject,
         step: &revive::Step,
-    ) -> Result<Fit, Error> {
+    ) -> Result<Outcome, Error> {
         let (mark, suspend) = match step {
             revive::Step::Suspend(_) => (Some("true"), Some(true)),
             revive::Step::Resume => (None, Some(false)),
             revive::Step::Forget => (None, None),
-            revive::Step::Nothing | revive::Step::Tell(_) => return Ok(Fit::AsSeen),
+            revive::Step::Nothing | revive::Step::Tell(_) => return Ok(Outcome::Done),
         };
         let mut patch = serde_json::json!({"metadata": {"annotations": {keys::REVIVING: mark}}});
         if let Some(suspend) = suspend {
@@ -207,13 +209,19 @@ impl Writer {
         workload: &DynamicObject,
         mut patch: serde_json::Value,
         what: &str,
-    ) -> Result<Fit, Error> {
+    ) -> Result<Outcome, Error> {
         patch["metadata"]["resourceVersion"] = workload.resource_version().into();
         let (name, params) = (workload.name_any(), PatchParams::default());
         let api = self.api(workload);
-        match api.patch(&name, &params, &Patch::Merge(&patch)).await {
-            Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(Fit::Changed),
-            other => other.map(|_| Fit::AsSeen).map_err(api_error(what)),
+        let answer = api.patch(&name, &params, &Patch::Merge(&patch)).await;
+        if let Some(why) = refusal(&answer) {
+            return Ok(Outcome::Refused(format!("cannot {what}: {why}")));
+        }
+        match answer {
+            Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => {
+                Ok(Outcome::Changed)
+            }
+            other => other.map(|_| Outcome::Done).map_err(api_error(what)),
         }
     }
 

@@ -138,8 +138,7 @@ impl PodSpec<'_> {
 }
 
 fn read<T: DeserializeOwned + Default>(raw: Option<&RawValue>) -> T {
-    let value = raw.map(|raw| serde_json::from_str(raw.get()));
-    value.and_then(Result::ok).unwrap_or_default()
+    template::parse(raw).unwrap_or_default()
 }
 
 fn read_containers<'a>(raw: Option<&'a RawValue>) -> Vec<Container<'a>> {

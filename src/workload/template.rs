@@ -114,7 +114,7 @@ impl PodTemplate<'_> {
     }
 }
 
-fn parse<T: DeserializeOwned>(raw: Option<&RawValue>) -> Option<T> {
+pub fn parse<T: DeserializeOwned>(raw: Option<&RawValue>) -> Option<T> {
     serde_json::from_str(raw?.get()).ok()
 }
 

@@ -95,6 +95,9 @@ pub fn decide(
     let mut judged = judge(new, old, namespace, cluster, unasked);
     replace(&mut judged.errors, refused);
     judged.warnings.extend(warnings);
+    if let (Some(old), None) = (old, judged.backend) {
+        judged.warnings.extend(stamps::taken_back(old, new));
+    }
     let gang = judged.gang();
     let mut patch = PatchBuilder::default();
     match phase {

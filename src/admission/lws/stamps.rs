@@ -85,6 +85,23 @@ pub fn stamp(patch: &mut PatchBuilder, lws: &LeaderWorkerSet<'_>, judged: &Judge
     }
 }
 
+/// Says which names of a scheduler are gone: it may be that the user has meant them by now.
+pub fn taken_back(old: &LeaderWorkerSet<'_>, new: &LeaderWorkerSet<'_>) -> Vec<String> {
+    let was = |field: &str| old.templates().find(|(other, _)| *other == field);
+    let gone = new.templates().filter_map(|(field, template)| {
+        let (_, was) = was(field).filter(|(_, was)| is_named_by_muster(was))?;
+        let name = was.spec.scheduler_name.as_deref()?;
+        let at = template_path(field).child("spec").child("schedulerName");
+        template.spec.scheduler_name.is_none().then(|| {
+            format!(
+                "{at}: {name:?} was Muster's word and is taken back: the pods go to the default \
+                 scheduler, unless the next update names another"
+            )
+        })
+    });
+    gone.collect()
+}
+
 fn write(
     patch: &mut PatchBuilder,
     base: &[&str],

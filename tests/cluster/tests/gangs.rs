@@ -151,6 +151,25 @@ pub async fn a_gang_that_waits_too_long_is_suspended(sandbox: Sandbox) -> Result
         .await
 }
 
+pub async fn a_suspension_that_is_refused_is_told(sandbox: Sandbox) -> Result<()> {
+    sandbox.nodes(1, 2).await?;
+    let jobsets = ("jobset.x-k8s.io", "v1alpha2", "jobsets");
+    let expression = "!has(object.spec.suspend) || !object.spec.suspend";
+    sandbox.deny(jobsets, expression).await?;
+    let annotations = "muster.dev/gang-mode: Gang, muster.dev/timeout: 3s, \
+                       muster.dev/timeout-action: Suspend";
+    sandbox
+        .apply(&jobset(annotations, "", &[group("workers", 1, 3, "")]))
+        .await?;
+    let said = sandbox.told("GangRefused").await?;
+    ensure!(said.contains("cannot suspend the JobSet"), "{said}");
+    // And it goes on looking after the gang.
+    sandbox.condition("GangWaiting").await?;
+    sandbox.nodes(1, 1).await?;
+    sandbox.condition("GangScheduled").await?;
+    Ok(())
+}
+
 pub async fn a_users_own_gang_is_respected(sandbox: Sandbox) -> Result<()> {
     sandbox.nodes(1, 4).await?;
     sandbox

@@ -60,6 +60,7 @@ pub fn all() -> Vec<Test> {
         test(gangs::a_gang_that_waits_says_why),
         test(gangs::each_of_two_gangs_that_wait_is_told),
         test(gangs::a_gang_that_waits_too_long_is_suspended),
+        test(gangs::a_suspension_that_is_refused_is_told),
         test(gangs::a_users_own_gang_is_respected),
         test(gangs::suspending_a_gang_that_kueue_governs_is_refused),
         test(lifecycle::a_restart_that_waits_for_the_old_pods_is_a_new_gang_too),

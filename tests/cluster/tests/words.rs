@@ -1,7 +1,10 @@
 //! What the tests of gangs write, and how they ask what came of it.
 
+use std::time::Duration;
+
 use anyhow::{Context, Result, ensure};
 use kube::api::{DynamicObject, ListParams, Patch, PatchParams};
+use serde_json::json;
 
 use super::samples::JOBSET;
 use crate::sandbox::Sandbox;
@@ -95,6 +98,39 @@ impl Sandbox {
             Ok(())
         })
         .await
+    }
+
+    /// Makes a policy of the cluster's owner: what does not fulfil the expression is refused here.
+    pub async fn deny(&self, resource: (&str, &str, &str), expression: &str) -> Result<()> {
+        let name = &self.namespace;
+        let (group, version, plural) = resource;
+        let policy = json!({
+            "apiVersion": "admissionregistration.k8s.io/v1",
+            "kind": "ValidatingAdmissionPolicy",
+            "metadata": {"name": name},
+            "spec": {
+                "failurePolicy": "Fail",
+                "matchConstraints": {
+                    "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": name}},
+                    "resourceRules": [{
+                        "apiGroups": [group], "apiVersions": [version], "resources": [plural],
+                        "operations": ["CREATE", "UPDATE"],
+                    }],
+                },
+                "validations": [{"expression": expression}],
+            },
+        });
+        let binding = json!({
+            "apiVersion": "admissionregistration.k8s.io/v1",
+            "kind": "ValidatingAdmissionPolicyBinding",
+            "metadata": {"name": name},
+            "spec": {"policyName": name, "validationActions": ["Deny"]},
+        });
+        self.cluster.objects.apply(&policy, "").await?;
+        self.cluster.objects.apply(&binding, "").await?;
+        // A policy holds a moment after it was written.
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        Ok(())
     }
 
     /// Waits until the JobSet's condition has that reason, and returns what it says.

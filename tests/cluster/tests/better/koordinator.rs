@@ -31,37 +31,9 @@ pub async fn a_gang_with_a_scheduling_gate_is_refused(sandbox: Sandbox) -> Resul
 /// The third pod is refused by an admission policy of the cluster's owner, as a quota would.
 pub async fn a_gang_that_lacks_pods_is_told(sandbox: Sandbox) -> Result<()> {
     sandbox.nodes(1, 4).await?;
-    let name = format!("{}-last", sandbox.namespace);
     let expression = "!(has(object.metadata.generateName) \
                       && object.metadata.generateName.startsWith('train-workers-0-2-'))";
-    let policy = json!({
-        "apiVersion": "admissionregistration.k8s.io/v1",
-        "kind": "ValidatingAdmissionPolicy",
-        "metadata": {"name": name},
-        "spec": {
-            "failurePolicy": "Fail",
-            "matchConstraints": {
-                "namespaceSelector": {"matchLabels": {
-                    "kubernetes.io/metadata.name": sandbox.namespace,
-                }},
-                "resourceRules": [{
-                    "apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"],
-                    "operations": ["CREATE"],
-                }],
-            },
-            "validations": [{"expression": expression}],
-        },
-    });
-    let binding = json!({
-        "apiVersion": "admissionregistration.k8s.io/v1",
-        "kind": "ValidatingAdmissionPolicyBinding",
-        "metadata": {"name": name},
-        "spec": {"policyName": name, "validationActions": ["Deny"]},
-    });
-    sandbox.cluster.objects.apply(&policy, "").await?;
-    sandbox.cluster.objects.apply(&binding, "").await?;
-    // A policy holds a moment after it was written.
-    tokio::time::sleep(Duration::from_secs(2)).await;
+    sandbox.deny(("", "v1", "pods"), expression).await?;
     sandbox.apply(&jobset("train", GANG, 3, "1")).await?;
     let note = sandbox.told("GangWaiting").await?;
     ensure!(note.contains("only 2 of its pods exist"), "{note}");
