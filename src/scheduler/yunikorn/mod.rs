@@ -16,7 +16,7 @@ use kube::core::DynamicObject;
 use serde_json::{Map, Value, json};
 
 use crate::gang::{FieldError, Gang, Member, Owner, Part, Plan, Role, SchedulerKind, Shape};
-use crate::gang::{Order, PartName, RoleStamp, Stamp, link};
+use crate::gang::{Level, Order, PartName, RoleStamp, Stamp, link};
 
 use super::abilities::{Abilities, Bundles, Later, LinkSite, NewRoom, Priorities, QuorumChange};
 use super::abilities::{Resume, Support, Timeouts};
@@ -266,11 +266,16 @@ fn task_groups(
 
 /// The roles of a gang, as far as they wish for a place.
 fn wishes(part: &Part) -> Vec<Wishes<'_>> {
+    // In a bundle the Jobs of a part are one task group, although each is a gang.
+    let level = match part.bundle() {
+        Some(_) => Level::Group,
+        None => part.level(),
+    };
     let roles = part.roles().iter();
     roles
         .map(|role| Wishes {
             role,
-            level: part.level(),
+            level,
             group: shape(&role.shape),
         })
         .collect()
