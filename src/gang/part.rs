@@ -55,8 +55,8 @@ pub struct Shape {
     pub labels: BTreeMap<String, String>,
     /// What their controller writes of labels.
     pub written: Written,
-    /// The label that their controller will keep them apart by.
-    pub apart_by: Option<&'static str>,
+    /// The label by which their controller will keep them apart, and what to do instead.
+    pub apart_by: Option<(&'static str, &'static str)>,
     pub priority_class: Option<String>,
     pub scheduler_name: Option<String>,
     /// Whether scheduling gates hold the pods back.

@@ -28,7 +28,12 @@ pub const OWN_ATTEMPT: &str = "jobset.sigs.k8s.io/job-restart-attempt";
 
 /// The labels that JobSet (v0.12), Kubernetes' Jobs and Muster write on the pods of a JobSet.
 pub const WRITTEN: Written = Written {
-    workload: &[JOBSET_NAME, JOBSET_UID],
+    workload: &[
+        JOBSET_NAME,
+        JOBSET_UID,
+        "jobset.sigs.k8s.io/global-replicas",
+        "jobset.sigs.k8s.io/coordinator",
+    ],
     gang: &[ATTEMPT, keys::GANG],
     job: &[
         JOB_KEY,

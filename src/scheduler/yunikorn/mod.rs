@@ -21,7 +21,7 @@ use crate::gang::{Level, Order, PartName, RoleStamp, Stamp, link};
 use super::abilities::{Abilities, Bundles, Later, LinkSite, NewRoom, Priorities, QuorumChange};
 use super::abilities::{Resume, Support, Timeouts};
 use super::{Marks, Scheduler, pod_group, scheduler_name};
-use placeholder::{TaskGroup, TaskGroups};
+use placeholder::{Kin, TaskGroup, TaskGroups};
 use selector::Labels;
 use wishes::Wishes;
 
@@ -102,7 +102,8 @@ impl Scheduler for Yunikorn {
         errors.extend(check_queue(plan));
         for part in &plan.parts {
             errors.extend(check_quorum(part));
-            errors.extend(wishes(part).iter().flat_map(Wishes::check));
+            let kin = kin(plan, part);
+            errors.extend(wishes(part).iter().flat_map(|w| w.check(&kin)));
             let empty = part.roles().iter().filter(|role| asks_nothing(role));
             errors.extend(empty.map(|role| {
                 FieldError::required(
@@ -118,8 +119,7 @@ impl Scheduler for Yunikorn {
     fn warnings(&self, plan: &Plan) -> Vec<String> {
         let mut warnings = Vec::new();
         for part in &plan.parts {
-            let kin = plan.bundle_of(part).flat_map(wishes);
-            let kin: Vec<Labels> = kin.map(|wishes| wishes.labels()).collect();
+            let kin = kin(plan, part);
             warnings.extend(wishes(part).iter().flat_map(|w| w.warnings(&kin)));
         }
         warnings
@@ -158,15 +158,28 @@ impl Scheduler for Yunikorn {
     }
 }
 
-/// The roles of a part's application: how many of each room is held for, and what they have in
-/// common.
-fn groups(plan: &Plan, part: &Part) -> (Vec<u64>, TaskGroups) {
-    let parts: Vec<&Part> = match is_ordered(plan) {
-        // Placeholders hold the room of those that come later.
+/// The parts of a part's application. Placeholders hold the room of those that come later too.
+fn application_of<'p>(plan: &'p Plan, part: &'p Part) -> impl Iterator<Item = &'p Part> {
+    let together: Vec<&Part> = match is_ordered(plan) {
         true => plan.parts.iter().collect(),
         false => plan.bundle_of(part).collect(),
     };
-    let roles = parts.into_iter().flat_map(|part| {
+    together.into_iter()
+}
+
+/// The pods of a part's application.
+fn kin(plan: &Plan, part: &Part) -> Vec<Kin> {
+    let parts = application_of(plan, part);
+    let roles = parts.flat_map(|part| wishes(part).into_iter().map(move |wishes| (part, wishes)));
+    roles
+        .map(|(part, wishes)| (wishes.labels(), members(part, wishes.role)))
+        .collect()
+}
+
+/// The roles of a part's application: how many of each room is held for, and what they have in
+/// common.
+fn groups(plan: &Plan, part: &Part) -> (Vec<u64>, TaskGroups) {
+    let roles = application_of(plan, part).flat_map(|part| {
         let roles = part.roles().iter();
         roles.map(move |role| (role, members(part, role)))
     });
@@ -239,6 +252,9 @@ fn task_groups(
         _ => shape(pod),
     };
     let mut groups: TaskGroups = roles.iter().map(|r| (r.name.clone(), group(r))).collect();
+    for (role, (_, group)) in roles.iter().zip(&mut groups) {
+        group.insert(placeholder::MEMBERS.into(), json!(role.members));
+    }
     let namespace = &member.identity().namespace;
     let shared = pod.written.shared().chain([QUEUE]);
     let mut shared: Labels = shared
@@ -256,9 +272,8 @@ fn task_groups(
         }
     }
     placeholder::as_placeholders(&mut groups, application, namespace);
-    let described = roles.iter().zip(groups).map(|(role, (name, mut group))| {
+    let described = groups.into_iter().map(|(name, mut group)| {
         group.insert("name".into(), json!(name));
-        group.insert("minMember".into(), json!(role.members));
         Value::Object(group)
     });
     (described.collect(), fields)

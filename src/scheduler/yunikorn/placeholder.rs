@@ -29,12 +29,13 @@ pub type TaskGroup = Map<String, Value>;
 pub type TaskGroups = Vec<(String, TaskGroup)>;
 
 pub const LABELS: &str = "labels";
+pub const MEMBERS: &str = "minMember";
 pub const SPREAD: &str = "topologySpreadConstraints";
 pub const NEAR: &str = "podAffinity";
 pub const APART: &str = "podAntiAffinity";
 const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 
-/// On placeholders alone: a selector without it could mean the pods too.
+/// On placeholders alone, with the application's id: a selector without it could mean the pods too.
 const MARK: &str = "placeholder.muster.dev";
 const PREFIX: &str = "placeholder.muster.dev/";
 
@@ -63,39 +64,50 @@ pub fn share_labels(groups: &mut TaskGroups, shared: &Labels) {
 }
 
 /// Holds what pods wish of each other to the application: placeholders do not follow pods of others
-/// that match too, and a pod whose wishes lead elsewhere would not take its placeholder's place.
-/// The pods of an application are unlike all others by its id, which they must have as a label here.
+/// that match too, and a pod whose wishes lead elsewhere would not take its placeholder's place. Nor
+/// would one whose wishes concern its own placeholder, which has the application's id and no label
+/// of the pods. The id must be among the groups' labels here.
 pub fn confine(groups: &mut TaskGroups, application: &str, namespace: &str) {
-    let kin: Vec<Labels> = groups.iter().map(|(_, group)| labels(group)).collect();
-    let ours = json!({"key": YUNIKORN_APP.key, "operator": "In", "values": [application]});
-    let pods = json!({"key": MARK, "operator": "DoesNotExist"});
-    for ((_, group), own) in groups.iter_mut().zip(&kin) {
+    let kin = kin(groups);
+    let bare = Labels::from([(YUNIKORN_APP.key.to_owned(), application.to_owned())]);
+    let ours = Expression::one(YUNIKORN_APP.key, "In", application);
+    let pods = Expression::one(MARK, "NotIn", application);
+    for ((_, group), (own, _)) in groups.iter_mut().zip(&kin) {
+        let spare_placeholders = |term: &mut Value| {
+            if Selector::read(term, own).is_some_and(|selector| selector.matches(&bare)) {
+                narrow(term, &pods);
+            }
+        };
+        let hold_to_gang = |term: &mut Value| {
+            narrow(term, &ours);
+            spare_placeholders(term);
+        };
         if let Some(near) = required_mut(group, NEAR)
             && draws_together(near.iter(), own, &kin, Some(namespace))
         {
-            near.iter_mut().for_each(|term| narrow(term, &ours));
+            near.iter_mut().for_each(hold_to_gang);
         }
-        for term in required_mut(group, APART).into_iter().flatten() {
-            let selector = Selector::read(term, own);
-            if selector.is_some_and(|selector| !selector.asks_for_a_label()) {
-                narrow(term, &pods);
-            }
-        }
+        let apart = required_mut(group, APART).into_iter().flatten();
+        apart.for_each(spare_placeholders);
         if let Some(Value::Array(spread)) = group.get_mut(SPREAD) {
-            let spread = spread.iter_mut();
+            let spread = spread.iter_mut().filter(|constraint| is_hard(constraint));
             spread
-                .filter(|c| is_hard(c) && counts(c, own, &kin))
-                .for_each(|constraint| narrow(constraint, &ours));
+                .filter(|constraint| counted(constraint, own, &kin) > 1)
+                .for_each(hold_to_gang);
         }
     }
 }
 
 /// Adds an expression to the selector of a term, once.
-fn narrow(term: &mut Value, expression: &Value) {
-    let selector = &mut term["labelSelector"];
-    match &mut selector["matchExpressions"] {
-        Value::Array(all) if all.contains(expression) => {}
-        Value::Array(all) => all.push(expression.clone()),
+fn narrow(term: &mut Value, expression: &Expression) {
+    // The apiserver refuses a key that is in both, and there it says the same.
+    if list(term.get("matchLabelKeys")).any(|key| *key == expression.key) {
+        return;
+    }
+    let expression = expression.to_json();
+    match &mut term["labelSelector"]["matchExpressions"] {
+        Value::Array(all) if all.contains(&expression) => {}
+        Value::Array(all) => all.push(expression),
         other => *other = json!([expression]),
     }
 }
@@ -107,8 +119,8 @@ pub fn as_placeholders(groups: &mut TaskGroups, application: &str, namespace: &s
     if groups.iter().all(|(_, group)| wishes(group).is_empty()) {
         return;
     }
-    let kin: Vec<Labels> = groups.iter().map(|(_, group)| labels(group)).collect();
-    for ((role, group), own) in groups.iter_mut().zip(&kin) {
+    let kin = kin(groups);
+    for ((_, group), (own, _)) in groups.iter_mut().zip(&kin) {
         if let Some(near) = required_mut(group, NEAR) {
             let ours = draws_together(near.iter(), own, &kin, Some(namespace));
             near.iter_mut().for_each(|term| {
@@ -124,12 +136,14 @@ pub fn as_placeholders(groups: &mut TaskGroups, application: &str, namespace: &s
             apart.extend(among);
         }
         if let Some(Value::Array(spread)) = group.get_mut(SPREAD) {
-            spread.iter_mut().for_each(|constraint| {
-                rewrite(constraint, own, Selector::mirrored);
-            });
+            for constraint in spread.iter_mut() {
+                // One that spreads single pods of several gangs is not for placeholders.
+                let ours = counted(constraint, own, &kin) > 1;
+                rewrite(constraint, own, |s| if ours { s.mirrored() } else { s });
+            }
         }
         let mut labels: Labels = own.iter().map(|(k, v)| (mirrored(k), v.clone())).collect();
-        labels.insert(MARK.to_owned(), role.clone());
+        labels.insert(MARK.to_owned(), application.to_owned());
         set_labels(group, &labels);
     }
 }
@@ -154,12 +168,22 @@ fn is_hard(constraint: &Value) -> bool {
     constraint["whenUnsatisfiable"] == "DoNotSchedule"
 }
 
+/// The pods of a role: their labels, and how many.
+pub type Kin = (Labels, u64);
+
+fn kin(groups: &TaskGroups) -> Vec<Kin> {
+    let members = |group: &TaskGroup| group.get(MEMBERS).and_then(Value::as_u64);
+    let kin = groups.iter();
+    kin.map(|(_, group)| (labels(group), members(group).unwrap_or_default()))
+        .collect()
+}
+
 /// Whether pods of the gang itself are what these terms ask for. A pod must match all of them
 /// (InterPodAffinity), and so the first one of a gang may go anywhere.
 pub fn draws_together<'t>(
     terms: impl Iterator<Item = &'t Value> + Clone,
     own: &Labels,
-    kin: &[Labels],
+    kin: &[Kin],
     namespace: Option<&str>,
 ) -> bool {
     let fits = |labels: &Labels, term: &Value| {
@@ -168,22 +192,28 @@ pub fn draws_together<'t>(
     let any = terms.clone().next().is_some();
     any && kin
         .iter()
-        .any(|labels| terms.clone().all(|term| fits(labels, term)))
+        .any(|(labels, _)| terms.clone().all(|term| fits(labels, term)))
 }
 
-/// Whether a constraint counts pods of the gang.
-pub fn counts(constraint: &Value, own: &Labels, kin: &[Labels]) -> bool {
-    let selector = Selector::read(constraint, own);
-    selector.is_some_and(|selector| kin.iter().any(|labels| selector.matches(labels)))
+/// How many pods of the gang a constraint counts. An empty selector counts none (PodTopologySpread).
+pub fn counted(constraint: &Value, own: &Labels, kin: &[Kin]) -> u64 {
+    let selector = Selector::read(constraint, own).filter(|selector| !selector.0.is_empty());
+    let counted = selector.map(|selector| {
+        let kin = kin.iter().filter(|(labels, _)| selector.matches(labels));
+        kin.map(|(_, members)| members).sum()
+    });
+    counted.unwrap_or_default()
 }
 
-/// Whether a term looks into the gang's own namespace, where that is known. Of a selector it is
-/// assumed.
+/// Whether a term looks into the gang's own namespace, as far as that can be told.
 fn reaches(term: &Value, namespace: Option<&str>) -> bool {
-    let named = term["namespaces"].as_array().filter(|n| !n.is_empty());
-    let here = |names: &Vec<Value>| names.iter().any(|name| name.as_str() == namespace);
-    let here = namespace.is_none() || named.is_none_or(here);
-    here || !term["namespaceSelector"].is_null()
+    let named = list(term.get("namespaces")).next().is_some();
+    let here = namespace.is_none() || list(term.get("namespaces")).any(|n| n.as_str() == namespace);
+    match &term["namespaceSelector"] {
+        Value::Object(selector) if selector.is_empty() => true,
+        Value::Null => !named || here,
+        _ => named && here,
+    }
 }
 
 impl Selector {

@@ -3,8 +3,9 @@
 
 use serde_json::Value;
 
-use super::placeholder::{self, APART, NEAR, SPREAD, TaskGroup, counts, draws_together, required};
-use super::selector::{Labels, keys};
+use super::placeholder::{self, APART, Kin, NEAR, SPREAD, TaskGroup};
+use super::placeholder::{counted, draws_together, required};
+use super::selector::{Labels, Selector, list};
 use crate::gang::{FieldError, FieldPath, Level, Role};
 
 /// A role of a gang, and how its pods are described.
@@ -50,57 +51,90 @@ impl Wishes<'_> {
         }
     }
 
-    /// Placeholders of one role are all alike.
-    pub fn check(&self) -> Vec<FieldError> {
+    pub fn check(&self, kin: &[Kin]) -> Vec<FieldError> {
         let mut varying = self.of_job().varying;
         varying.extend(self.role.shape.written.pod);
-        let mut errors = Vec::new();
-        if let Some(key) = self.role.shape.apart_by.filter(|key| varying.contains(key)) {
+        let (own, mut errors) = (self.labels(), Vec::new());
+        if let Some((key, remedy)) = self.role.shape.apart_by
+            && varying.contains(&key)
+        {
             errors.push(FieldError::forbidden(
                 self.role.at.clone(),
                 format!(
-                    "exclusive topology keeps Jobs apart by {key}, and yunikorn's placeholders of \
-                     one template are all alike; use the node-selector strategy, or make each Job \
-                     a gang of its own"
+                    "exclusive topology keeps pods of the gang apart by {key}, {ALIKE}; {remedy}"
                 ),
             ));
         }
         for kind in [NEAR, APART, SPREAD] {
-            let mut asked = self.of(kind).into_iter().flat_map(keys);
-            let differs = asked.find(|key| varying.contains(&key.as_str()));
-            errors.extend(differs.map(|key| {
+            let terms = self.of(kind).into_iter();
+            let differs = terms.filter_map(|term| told_apart(term, &varying, &own, kin));
+            errors.extend(differs.take(1).map(|key| {
                 FieldError::forbidden(
                     self.at(kind),
                     format!(
-                        "it asks for {key}, which differs between the gang's pods, and yunikorn's \
-                         placeholders of one template are all alike; remove it"
+                        "it asks for {key}, which differs between the gang's pods, {ALIKE}; ask for \
+                         a label that all of them have"
                     ),
                 )
             }));
+        }
+        if self
+            .of(SPREAD)
+            .into_iter()
+            .any(|c| counted(c, &own, kin) == 1)
+        {
+            errors.push(FieldError::forbidden(
+                self.at(SPREAD),
+                "it spreads single pods of several gangs, for which yunikorn's placeholders cannot \
+                 hold room; use whenUnsatisfiable: ScheduleAnyway",
+            ));
         }
         errors
     }
 
     /// What is held to the gang, although pods of others may match.
-    pub fn warnings(&self, kin: &[Labels]) -> Vec<String> {
+    pub fn warnings(&self, kin: &[Kin]) -> Vec<String> {
         let (own, mut warnings) = (self.labels(), Vec::new());
         if draws_together(required(&self.group, NEAR), &own, kin, None) {
             warnings.push(format!(
                 "{}: on yunikorn the gang's pods look for each other only, and not for pods of \
-                 others that match; the first of them chooses the place, and they wait there \
+                 other gangs that match; the first of them chooses the place, and they wait there \
                  although another may have room for all",
                 self.at(NEAR)
             ));
         }
-        if self.of(SPREAD).into_iter().any(|c| counts(c, &own, kin)) {
+        if self
+            .of(SPREAD)
+            .into_iter()
+            .any(|c| counted(c, &own, kin) > 1)
+        {
             warnings.push(format!(
-                "{}: on yunikorn the gang's own pods are spread, and pods of others that match are \
-                 not counted",
+                "{}: on yunikorn only the gang's own pods are spread, and pods of other gangs that \
+                 match are not counted",
                 self.at(SPREAD)
             ));
         }
         warnings
     }
+}
+
+const ALIKE: &str = "and yunikorn's placeholders of one template are all alike";
+
+/// The key by which a term tells pods of the gang apart: with the pod's own value, or with one that
+/// is given beside a selector of the gang.
+fn told_apart(term: &Value, varying: &[&str], own: &Labels, kin: &[Kin]) -> Option<String> {
+    let varies = |key: &str| varying.contains(&key);
+    let fields = ["matchLabelKeys", "mismatchLabelKeys"].into_iter();
+    let mut named = fields.flat_map(|field| list(term.get(field)));
+    if let Some(key) = named.find_map(|key| key.as_str().filter(|key| varies(key))) {
+        return Some(key.to_owned());
+    }
+    let (given, rest): (Vec<_>, Vec<_>) = Selector::read(term, own)?
+        .0
+        .into_iter()
+        .partition(|e| varies(&e.key) && !e.values.is_empty());
+    let gang = !rest.is_empty() && kin.iter().any(|(l, _)| Selector(rest.clone()).matches(l));
+    given.into_iter().next().filter(|_| gang).map(|e| e.key)
 }
 
 struct OfJob {

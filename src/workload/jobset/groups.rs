@@ -1,6 +1,8 @@
 //! A ReplicatedJob as the plan needs it: its knobs, its link if it has one, its role.
 
-use crate::gang::{BundleName, FieldError, FieldPath, Located, Role, SchedulerKind, Shape};
+use crate::gang::{
+    BundleName, FieldError, FieldPath, Located, Role, SchedulerKind, Shape, Written,
+};
 use crate::workload::child::{JOB_KEY, JOBSET_NAME, REPLICATED_JOB_NAME, WRITTEN};
 use crate::workload::declaration;
 use crate::workload::keys;
@@ -27,8 +29,17 @@ pub fn read<'j>(jobset: &'j JobSet<'j>, errors: &mut Vec<FieldError>) -> Vec<Gro
         let at = group_path(position);
         let template = &job.template.spec.template;
         let mut shape = template.shape(&pod_spec_path(&at), errors);
-        shape.written = WRITTEN;
-        shape.apart_by = topology::holds_followers(&jobset.metadata, job).then_some(JOB_KEY);
+        shape.written = match &jobset.spec.replicated_jobs[..] {
+            // Nothing differs between the Jobs of a JobSet that has one.
+            [only] if only.jobs() == 1 => Written {
+                job: &[],
+                ..WRITTEN
+            },
+            _ => WRITTEN,
+        };
+        let instead = "use the node-selector strategy, or make each Job a gang of its own";
+        let exclusive = topology::holds_followers(&jobset.metadata, job);
+        shape.apart_by = exclusive.then_some((JOB_KEY, instead));
         // Selectors of a gang often ask for what JobSet's controller writes.
         let jobset = jobset.metadata.given_name().map(|name| (JOBSET_NAME, name));
         let known = [(REPLICATED_JOB_NAME, &*job.name)]

@@ -15,8 +15,8 @@ use super::keys::{self, KUEUE_QUEUE, Place};
 use super::template::{ExistingLink, PodTemplate};
 use replica::{LEADER, WORKERS};
 use view::{
-    EXCLUSIVE_TOPOLOGY, LEADER_CREATED, LEADER_READY, LeaderWorkerSet, is_named_by_muster,
-    template_path,
+    EXCLUSIVE_TOPOLOGY, LEADER_CREATED, LEADER_READY, LeaderWorkerSet, SUBGROUP_EXCLUSIVE_TOPOLOGY,
+    is_named_by_muster, template_path,
 };
 
 /// Reads a LeaderWorkerSet's declaration.
@@ -212,6 +212,8 @@ fn roles(lws: &LeaderWorkerSet<'_>, errors: &mut Vec<FieldError>) -> Vec<Role> {
             shape.scheduler_name = None;
         }
         shape.written = replica::WRITTEN;
+        let exclusive = lws.metadata.annotation(SUBGROUP_EXCLUSIVE_TOPOLOGY);
+        shape.apart_by = exclusive.map(|_| (replica::SUBGROUP_KEY, "remove it"));
         let set = lws.metadata.given_name();
         let set = set.map(|name| (replica::NAME.to_owned(), name.to_owned()));
         shape.labels.extend(set);

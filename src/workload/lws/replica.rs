@@ -20,6 +20,7 @@ pub const NAME: &str = "leaderworkerset.sigs.k8s.io/name";
 pub const REVISION: &str = "leaderworkerset.sigs.k8s.io/template-revision-hash";
 pub const GROUP_INDEX: &str = "leaderworkerset.sigs.k8s.io/group-index";
 pub const GROUP_KEY: &str = "leaderworkerset.sigs.k8s.io/group-key";
+pub const SUBGROUP_KEY: &str = "leaderworkerset.sigs.k8s.io/subgroup-key";
 /// `0` on leaders, from the template; on workers LeaderWorkerSet's webhook writes it.
 pub const WORKER_INDEX: &str = "leaderworkerset.sigs.k8s.io/worker-index";
 /// On pods whose group key LeaderWorkerSet draws itself (KEP-898).
@@ -35,7 +36,7 @@ pub const WRITTEN: Written = Written {
     pod: &[
         WORKER_INDEX,
         "leaderworkerset.sigs.k8s.io/subgroup-index",
-        "leaderworkerset.sigs.k8s.io/subgroup-key",
+        SUBGROUP_KEY,
         "apps.kubernetes.io/pod-index",
         "statefulset.kubernetes.io/pod-name",
     ],

@@ -14,6 +14,10 @@ pub const KIND: &str = "LeaderWorkerSet";
 /// Workers are made only once the leader is on a node, and in its topology domain.
 pub const EXCLUSIVE_TOPOLOGY: &str = "leaderworkerset.sigs.k8s.io/exclusive-topology";
 
+/// Pods of a subgroup share a topology domain, and pods of others keep out of it.
+pub const SUBGROUP_EXCLUSIVE_TOPOLOGY: &str =
+    "leaderworkerset.sigs.k8s.io/subgroup-exclusive-topology";
+
 /// The startup policies: all pods at once, or the workers once their leader is ready.
 pub const LEADER_CREATED: &str = "LeaderCreated";
 pub const LEADER_READY: &str = "LeaderReady";

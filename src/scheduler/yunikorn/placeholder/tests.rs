@@ -43,7 +43,7 @@ fn pods_that_seek_their_like_seek_their_own_gang() {
         {"key": MARK, "operator": "Exists"},
     ]});
     assert_eq!(selectors(&placeholder, NEAR), [expected]);
-    let expected = json!({MARK: "workers", "placeholder.muster.dev/app": "train",
+    let expected = json!({MARK: "app-0", "placeholder.muster.dev/app": "train",
         "placeholder.muster.dev/yunikorn.apache.org_app-id": "app-0"});
     assert_eq!(placeholder["labels"], expected);
 }
@@ -84,7 +84,7 @@ fn what_only_pods_of_others_fulfil_is_asked_of_them() {
 fn pods_that_want_to_be_alone_do_not_mind_their_placeholders() {
     let all = json!([{"topologyKey": "host", "labelSelector": {}}]);
     let (pod, placeholder) = told(json!({"app": "train"}), APART, all);
-    let pods = json!({"key": MARK, "operator": "DoesNotExist"});
+    let pods = json!({"key": MARK, "operator": "NotIn", "values": ["app-0"]});
     assert_eq!(
         selectors(&pod, APART),
         [json!({"matchExpressions": [&pods]})]
@@ -97,6 +97,75 @@ fn pods_that_want_to_be_alone_do_not_mind_their_placeholders() {
     assert_eq!(*of_others, json!({"matchExpressions": [pods, others]}));
     let marked = json!({"key": MARK, "operator": "Exists"});
     assert_eq!(among["matchExpressions"][1], marked);
+}
+
+/// What YuniKorn itself writes on placeholders does not keep their pods away.
+#[test]
+fn a_term_that_means_all_applications_does_not_mean_the_own_placeholders() {
+    let apps = json!({"matchExpressions": [{"key": YUNIKORN_APP.key, "operator": "Exists"}]});
+    let terms = json!([{"topologyKey": "host", "labelSelector": apps}]);
+    let (pod, _) = told(json!({}), APART, terms);
+    let pods = json!({"key": MARK, "operator": "NotIn", "values": ["app-0"]});
+    assert_eq!(selectors(&pod, APART)[0]["matchExpressions"][1], pods);
+}
+
+/// The apiserver refuses a key that is in both.
+#[test]
+fn what_the_user_holds_to_the_application_is_not_said_twice() {
+    let mut term = near(json!({"app": "train"}));
+    term["matchLabelKeys"] = json!([YUNIKORN_APP.key]);
+    let terms = json!([term]);
+    let (pod, _) = told(json!({"app": "train"}), NEAR, terms.clone());
+    assert_eq!(required(&pod, NEAR).cloned().collect::<Value>(), terms);
+}
+
+/// How a constraint reads for the pod and its placeholders, in a gang of so many pods.
+fn spread_over(pods: u64, selector: Value) -> [Value; 2] {
+    let constraint = json!({"whenUnsatisfiable": "DoNotSchedule", "labelSelector": selector});
+    let app = Labels::from([(YUNIKORN_APP.key.to_owned(), "app-0".to_owned())]);
+    let Value::Object(group) =
+        json!({LABELS: {"app": "train"}, MEMBERS: pods, SPREAD: [constraint]})
+    else {
+        panic!("not a group");
+    };
+    let mut groups = vec![("workers".to_owned(), group)];
+    share_labels(&mut groups, &app);
+    confine(&mut groups, "app-0", "ml");
+    let pod = groups[0].1[SPREAD][0]["labelSelector"].clone();
+    as_placeholders(&mut groups, "app-0", "ml");
+    [pod, groups[0].1[SPREAD][0]["labelSelector"].clone()]
+}
+
+#[test]
+fn a_gang_is_spread_by_itself_and_what_does_not_count_it_is_left_alone() {
+    let ours = json!({"key": YUNIKORN_APP.key, "operator": "In", "values": ["app-0"]});
+    let like = json!({"matchLabels": {"app": "train"}});
+    let [pod, placeholder] = spread_over(3, like.clone());
+    assert_eq!(pod["matchExpressions"], json!([ours]));
+    assert_eq!(
+        placeholder["matchExpressions"][0]["key"],
+        "placeholder.muster.dev/app"
+    );
+    // It spreads the single pods of several gangs.
+    let [pod, placeholder] = spread_over(1, like.clone());
+    assert_eq!(pod, like);
+    assert_eq!(placeholder["matchExpressions"][0]["key"], "app");
+    // Pods of others, and nothing at all (PodTopologySpread).
+    for selector in [json!({"matchLabels": {"app": "web"}}), json!({})] {
+        let [pod, placeholder] = spread_over(3, selector.clone());
+        assert_eq!(pod, selector);
+        let text = placeholder.to_string();
+        assert!(!text.contains(MARK), "{text}");
+    }
+    // Its own placeholders would be counted too.
+    let [pod, _] = spread_over(
+        3,
+        json!({"matchExpressions": [
+            {"key": "app", "operator": "NotIn", "values": ["web"]},
+        ]}),
+    );
+    let pods = json!({"key": MARK, "operator": "NotIn", "values": ["app-0"]});
+    assert_eq!(pod["matchExpressions"][2], pods);
 }
 
 #[test]
