@@ -152,6 +152,10 @@ pub fn all() -> Vec<Test> {
         ),
         test_in(
             Home::Schedulers,
+            better::yunikorn::a_gang_of_pods_that_want_to_be_alone_starts,
+        ),
+        test_in(
+            Home::Schedulers,
             better::yunikorn::a_gang_is_not_drawn_to_pods_of_others,
         ),
         test_in(

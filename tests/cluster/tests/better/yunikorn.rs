@@ -92,6 +92,19 @@ pub async fn a_gang_that_stays_in_one_place_starts(sandbox: Sandbox) -> Result<(
     sandbox.placed(4).await
 }
 
+/// In one place, and each alone on its node: its own placeholders must not be in the way.
+pub async fn a_gang_of_pods_that_want_to_be_alone_starts(sandbox: Sandbox) -> Result<()> {
+    sandbox.nodes(2, 2).await?;
+    let alone = "affinity: {podAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [\
+        {topologyKey: kubernetes.io/hostname, labelSelector: {}}]}, \
+        podAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [\
+        {topologyKey: e2e.muster.dev/namespace, labelSelector: {matchLabels: {app: train}}}]}}";
+    sandbox.apply(&placed_by(3, alone)).await?;
+    sandbox.stays_unbound("0", 3).await?;
+    sandbox.nodes(1, 1).await?;
+    sandbox.placed(3).await
+}
+
 /// Pods of another workload have the same label, and their node is full.
 pub async fn a_gang_is_not_drawn_to_pods_of_others(sandbox: Sandbox) -> Result<()> {
     sandbox.nodes(1, 2).await?;
