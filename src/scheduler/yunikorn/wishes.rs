@@ -51,6 +51,7 @@ impl Wishes<'_> {
         }
     }
 
+    /// What the placeholders of a role, which are all alike, cannot hold.
     pub fn check(&self, kin: &[Kin]) -> Vec<FieldError> {
         let mut varying = self.of_job().varying;
         varying.extend(self.role.shape.written.pod);
@@ -78,11 +79,9 @@ impl Wishes<'_> {
                 )
             }));
         }
-        if self
-            .of(SPREAD)
-            .into_iter()
-            .any(|c| counted(c, &own, kin) == 1)
-        {
+        let size: u64 = kin.iter().map(|(_, members)| members).sum();
+        let single = |constraint| size > 1 && counted(constraint, &own, kin) == 1;
+        if self.of(SPREAD).into_iter().any(single) {
             errors.push(FieldError::forbidden(
                 self.at(SPREAD),
                 "it spreads single pods of several gangs, for which yunikorn's placeholders cannot \
@@ -103,11 +102,8 @@ impl Wishes<'_> {
                 self.at(NEAR)
             ));
         }
-        if self
-            .of(SPREAD)
-            .into_iter()
-            .any(|c| counted(c, &own, kin) > 1)
-        {
+        let own_alone = |constraint| counted(constraint, &own, kin) > 1;
+        if self.of(SPREAD).into_iter().any(own_alone) {
             warnings.push(format!(
                 "{}: on yunikorn only the gang's own pods are spread, and pods of other gangs that \
                  match are not counted",
