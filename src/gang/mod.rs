@@ -20,7 +20,7 @@ pub use field::{FieldError, FieldPath};
 pub use labels::Written;
 pub use member::{Member, Need, Order, RevisionStamp, RoleStamp, Sibling, Stamp};
 pub use name::{Attempt, BundleName, GangName, Identity, PartName, Round};
-pub use part::{Level, Part, PartDraft, Role, Shape};
+pub use part::{Apart, Level, Part, PartDraft, Role, Shape};
 pub use plan::{Barrier, Gang, Owner, Plan};
 pub use policy::Unasked;
 pub use policy::{KoordinatorWay, Located, Policy, SchedulerKind, Strictness, TimeoutAction};

@@ -55,12 +55,21 @@ pub struct Shape {
     pub labels: BTreeMap<String, String>,
     /// What their controller writes of labels.
     pub written: Written,
-    /// The label by which their controller will keep them apart, and what to do instead.
-    pub apart_by: Option<(&'static str, &'static str)>,
+    /// How their controller will keep them apart.
+    pub apart: Option<Apart>,
     pub priority_class: Option<String>,
     pub scheduler_name: Option<String>,
     /// Whether scheduling gates hold the pods back.
     pub gated: bool,
+}
+
+/// Pods that their controller keeps apart by a label.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Apart {
+    pub key: &'static str,
+    /// What asks for it.
+    pub at: FieldPath,
+    pub instead: &'static str,
 }
 
 /// The pods of a part that come from one template.

@@ -102,7 +102,13 @@ impl Scheduler for Yunikorn {
         for part in &plan.parts {
             errors.extend(check_quorum(part));
             let kin = kin(plan, part);
-            errors.extend(wishes(part).iter().flat_map(|w| w.check(&kin)));
+            let refused = wishes(part).into_iter().flat_map(|w| w.check(&kin));
+            for error in refused {
+                // What the workload asks for holds for all roles, and is said once.
+                if !errors.contains(&error) {
+                    errors.push(error);
+                }
+            }
             let empty = part.roles().iter().filter(|role| asks_nothing(role));
             errors.extend(empty.map(|role| {
                 FieldError::required(
@@ -121,6 +127,7 @@ impl Scheduler for Yunikorn {
             let kin = kin(plan, part);
             warnings.extend(wishes(part).iter().flat_map(|w| w.warnings(&kin)));
         }
+        warnings.dedup();
         warnings
     }
 

@@ -5,8 +5,8 @@ use serde_json::Value;
 
 use super::placeholder::{self, APART, Kin, NEAR, SPREAD, TaskGroup};
 use super::placeholder::{counted, draws_together, required};
-use super::selector::{Labels, Selector, list};
-use crate::gang::{FieldError, FieldPath, Level, Role};
+use super::selector::{Expression, Labels, Selector, list};
+use crate::gang::{Apart, FieldError, FieldPath, Level, Role};
 
 /// A role of a gang, and how its pods are described.
 pub struct Wishes<'p> {
@@ -56,15 +56,13 @@ impl Wishes<'_> {
         let mut varying = self.of_job().varying;
         varying.extend(self.role.shape.written.pod);
         let (own, mut errors) = (self.labels(), Vec::new());
-        if let Some((key, remedy)) = self.role.shape.apart_by
-            && varying.contains(&key)
+        if let Some(Apart { key, at, instead }) = &self.role.shape.apart
+            && varying.contains(key)
         {
-            errors.push(FieldError::forbidden(
-                self.role.at.clone(),
-                format!(
-                    "exclusive topology keeps pods of the gang apart by {key}, {ALIKE}; {remedy}"
-                ),
-            ));
+            let detail = format!(
+                "exclusive topology keeps pods of the gang apart by {key}, {ALIKE}; {instead}"
+            );
+            errors.push(FieldError::forbidden(at.clone(), detail));
         }
         for kind in [NEAR, APART, SPREAD] {
             let terms = self.of(kind).into_iter();
@@ -117,7 +115,7 @@ impl Wishes<'_> {
 const ALIKE: &str = "and yunikorn's placeholders of one template are all alike";
 
 /// The key by which a term tells pods of the gang apart: with the pod's own value, or with one that
-/// is given beside a selector of the gang.
+/// is given beside a selector of the gang. An index is none of another workload's in particular.
 fn told_apart(term: &Value, varying: &[&str], own: &Labels, kin: &[Kin]) -> Option<String> {
     let varies = |key: &str| varying.contains(&key);
     let fields = ["matchLabelKeys", "mismatchLabelKeys"].into_iter();
@@ -129,8 +127,13 @@ fn told_apart(term: &Value, varying: &[&str], own: &Labels, kin: &[Kin]) -> Opti
         .0
         .into_iter()
         .partition(|e| varies(&e.key) && !e.values.is_empty());
-    let gang = !rest.is_empty() && kin.iter().any(|(l, _)| Selector(rest.clone()).matches(l));
-    given.into_iter().next().filter(|_| gang).map(|e| e.key)
+    let alone = rest.is_empty();
+    let gang = kin.iter().any(|(l, _)| Selector(rest.clone()).matches(l));
+    let ours = |e: &Expression| gang && (!alone || e.key.ends_with("-index"));
+    given
+        .into_iter()
+        .find(ours)
+        .map(|expression| expression.key)
 }
 
 struct OfJob {

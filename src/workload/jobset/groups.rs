@@ -1,7 +1,7 @@
 //! A ReplicatedJob as the plan needs it: its knobs, its link if it has one, its role.
 
 use crate::gang::{
-    BundleName, FieldError, FieldPath, Located, Role, SchedulerKind, Shape, Written,
+    Apart, BundleName, FieldError, FieldPath, Located, Role, SchedulerKind, Shape, Written,
 };
 use crate::workload::child::{JOB_KEY, JOBSET_NAME, REPLICATED_JOB_NAME, WRITTEN};
 use crate::workload::declaration;
@@ -37,9 +37,12 @@ pub fn read<'j>(jobset: &'j JobSet<'j>, errors: &mut Vec<FieldError>) -> Vec<Gro
             },
             _ => WRITTEN,
         };
-        let instead = "use the node-selector strategy, or make each Job a gang of its own";
         let exclusive = topology::holds_followers(&jobset.metadata, job);
-        shape.apart_by = exclusive.then_some((JOB_KEY, instead));
+        shape.apart = exclusive.then(|| Apart {
+            key: JOB_KEY,
+            at: pod_spec_path(&at),
+            instead: "use the node-selector strategy, or make each Job a gang of its own",
+        });
         // Selectors of a gang often ask for what JobSet's controller writes.
         let jobset = jobset.metadata.given_name().map(|name| (JOBSET_NAME, name));
         let known = [(REPLICATED_JOB_NAME, &*job.name)]

@@ -7,7 +7,9 @@ pub mod children;
 pub mod replica;
 pub mod view;
 
-use crate::gang::{FieldError, FieldPath, Located, Order, Part, Role, TimeoutAction, Unasked};
+use crate::gang::{
+    Apart, FieldError, FieldPath, Located, Order, Part, Role, TimeoutAction, Unasked,
+};
 
 use super::Reading;
 use super::declaration::{self, Mode};
@@ -213,7 +215,11 @@ fn roles(lws: &LeaderWorkerSet<'_>, errors: &mut Vec<FieldError>) -> Vec<Role> {
         }
         shape.written = replica::WRITTEN;
         let exclusive = lws.metadata.annotation(SUBGROUP_EXCLUSIVE_TOPOLOGY);
-        shape.apart_by = exclusive.map(|_| (replica::SUBGROUP_KEY, "remove it"));
+        shape.apart = exclusive.map(|_| Apart {
+            key: replica::SUBGROUP_KEY,
+            at: annotations().key(SUBGROUP_EXCLUSIVE_TOPOLOGY),
+            instead: "remove it",
+        });
         let set = lws.metadata.given_name();
         let set = set.map(|name| (replica::NAME.to_owned(), name.to_owned()));
         shape.labels.extend(set);
