@@ -5,7 +5,6 @@
 
 pub mod duration;
 pub mod field;
-pub mod labels;
 pub mod link;
 pub mod member;
 pub mod name;
@@ -15,13 +14,14 @@ pub mod policy;
 pub mod quantity;
 pub mod reference;
 pub mod resources;
+pub mod shape;
 
 pub use field::{FieldError, FieldPath};
-pub use labels::Written;
 pub use member::{Member, Need, Order, RevisionStamp, RoleStamp, Sibling, Stamp};
 pub use name::{Attempt, BundleName, GangName, Identity, PartName, Round};
-pub use part::{Apart, Level, Part, PartDraft, Role, Shape};
+pub use part::{Level, Part, PartDraft, Role};
 pub use plan::{Barrier, Gang, Owner, Plan};
 pub use policy::Unasked;
 pub use policy::{KoordinatorWay, Located, Policy, SchedulerKind, Strictness, TimeoutAction};
 pub use reference::WorkloadRef;
+pub use shape::{Apart, Shape, Written};

@@ -2,17 +2,15 @@
 //!
 //! An invalid part cannot be built: [`PartDraft::build`] checks its numbers or returns the error.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::num::NonZeroU32;
 
-use serde_json::Value;
-
 use super::field::{FieldError, FieldPath};
-use super::labels::Written;
 use super::name::{BundleName, PartName};
 use super::policy::Located;
 use super::quantity::Quantity;
 use super::resources::ResourceList;
+use super::shape::Shape;
 
 /// Every scheduler counts members in an int32.
 const MAX_SIZE: u64 = i32::MAX as u64;
@@ -39,37 +37,6 @@ impl Level {
             Self::Replica => "Replica",
         }
     }
-}
-
-/// What all pods of one template have in common, as far as a scheduler's objects repeat it.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct Shape {
-    /// What kube-scheduler counts for one pod.
-    pub requests: ResourceList,
-    pub node_selector: BTreeMap<String, String>,
-    pub tolerations: Option<Value>,
-    pub affinity: Option<Value>,
-    /// How the pods are to be spread.
-    pub spread: Option<Vec<Value>>,
-    /// Their labels, as far as they are known.
-    pub labels: BTreeMap<String, String>,
-    /// What their controller writes of labels.
-    pub written: Written,
-    /// How their controller will keep them apart.
-    pub apart: Option<Apart>,
-    pub priority_class: Option<String>,
-    pub scheduler_name: Option<String>,
-    /// Whether scheduling gates hold the pods back.
-    pub gated: bool,
-}
-
-/// Pods that their controller keeps apart by a label.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Apart {
-    pub key: &'static str,
-    /// What asks for it.
-    pub at: FieldPath,
-    pub instead: &'static str,
 }
 
 /// The pods of a part that come from one template.

@@ -76,20 +76,17 @@ pub async fn a_gang_of_one_pod_per_node_starts(sandbox: Sandbox) -> Result<()> {
     sandbox.nodes(1, 1).await?;
     let apart = "affinity: {podAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [\
         {topologyKey: kubernetes.io/hostname, labelSelector: {matchLabels: {app: train}}}]}}";
-    sandbox.apply(&placed_by(4, apart)).await?;
-    sandbox.stays_unbound("0", 4).await?;
-    sandbox.nodes(1, 1).await?;
-    sandbox.placed(4).await
+    let nodes = sandbox.starts_with_one_more(apart, 4).await?;
+    ensure!(nodes.len() == 4, "they share nodes: {nodes:?}");
+    Ok(())
 }
 
 pub async fn a_gang_that_stays_in_one_place_starts(sandbox: Sandbox) -> Result<()> {
     sandbox.nodes(1, 3).await?;
     let together = "affinity: {podAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [\
         {topologyKey: e2e.muster.dev/namespace, labelSelector: {matchLabels: {app: train}}}]}}";
-    sandbox.apply(&placed_by(4, together)).await?;
-    sandbox.stays_unbound("0", 4).await?;
-    sandbox.nodes(1, 1).await?;
-    sandbox.placed(4).await
+    sandbox.starts_with_one_more(together, 4).await?;
+    Ok(())
 }
 
 /// In one place, and each alone on its node: its own placeholders must not be in the way.
@@ -99,10 +96,9 @@ pub async fn a_gang_of_pods_that_want_to_be_alone_starts(sandbox: Sandbox) -> Re
         {topologyKey: kubernetes.io/hostname, labelSelector: {}}]}, \
         podAffinity: {requiredDuringSchedulingIgnoredDuringExecution: [\
         {topologyKey: e2e.muster.dev/namespace, labelSelector: {matchLabels: {app: train}}}]}}";
-    sandbox.apply(&placed_by(3, alone)).await?;
-    sandbox.stays_unbound("0", 3).await?;
-    sandbox.nodes(1, 1).await?;
-    sandbox.placed(3).await
+    let nodes = sandbox.starts_with_one_more(alone, 3).await?;
+    ensure!(nodes.len() == 3, "they share nodes: {nodes:?}");
+    Ok(())
 }
 
 /// Pods of another workload have the same label, and their node is full.
@@ -123,10 +119,8 @@ pub async fn a_gang_that_cannot_be_spread_binds_nothing(sandbox: Sandbox) -> Res
     sandbox.nodes(1, 1).await?;
     let spread = "topologySpreadConstraints: [{maxSkew: 1, topologyKey: kubernetes.io/hostname, \
         whenUnsatisfiable: DoNotSchedule, labelSelector: {matchLabels: {app: train}}}]";
-    sandbox.apply(&placed_by(4, spread)).await?;
-    sandbox.stays_unbound("0", 4).await?;
-    sandbox.nodes(1, 1).await?;
-    sandbox.placed(4).await
+    sandbox.starts_with_one_more(spread, 4).await?;
+    Ok(())
 }
 
 /// The room that its placeholders hold may lie on other nodes than the leader's.
@@ -223,6 +217,18 @@ async fn is_refused_until_the_namespace_is_spared(sandbox: &Sandbox) -> Result<(
 }
 
 impl Sandbox {
+    /// Applies a gang with that in its pods' spec. It waits, and starts with one more node of one
+    /// CPU; returns the nodes of its pods.
+    async fn starts_with_one_more(&self, spec: &str, pods: u32) -> Result<BTreeSet<String>> {
+        self.apply(&placed_by(pods, spec)).await?;
+        self.stays_unbound("0", pods as usize).await?;
+        self.nodes(1, 1).await?;
+        self.placed(pods as usize).await?;
+        let members = self.members("0").await?;
+        let node = |pod: &Pod| pod.spec.as_ref()?.node_name.clone();
+        Ok(members.iter().filter_map(node).collect())
+    }
+
     /// Waits until so many members have a node. Placeholders are not among them.
     async fn placed(&self, count: usize) -> Result<()> {
         self.wait_for(&format!("{count} placed members"), async || {
