@@ -114,7 +114,8 @@ impl Memory {
             let mut untold = self.untold.lock().unwrap_or_else(PoisonError::into_inner);
             untold.remove(uid).unwrap_or_default()
         };
-        if !untold.is_empty() {
+        // Suspended meanwhile, it has no gang to tell of.
+        if !untold.is_empty() && !gangs.is_empty() {
             self.send(workload, &created(gangs, &untold)).await;
         }
     }
