@@ -1,5 +1,5 @@
 //! Fixtures for the tests that need no cluster: files that a user could apply, and next to them
-//! (`expected/`) what Muster says. `INSTA_UPDATE=always cargo test` rewrites the expectations.
+//! (`expected/`) what Muster says; see `fixtures/README.md`.
 
 // Every test target compiles this file and uses a part of it.
 #![allow(dead_code, unused_imports)]
