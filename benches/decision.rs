@@ -16,7 +16,7 @@ use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 
 fn cluster() -> Snapshot {
-    Snapshot::assumed(SchedulerKind::Native, Dialect::V1_37)
+    Snapshot::assumed(SchedulerKind::NATIVE, Dialect::V1_37)
 }
 
 /// The review as an apiserver writes it: Go's field order, `kind` before `object`.

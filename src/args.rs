@@ -7,8 +7,8 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::cli::check::Output;
 use crate::gang::name::is_dns_subdomain;
-use crate::gang::{KoordinatorWay, SchedulerKind, Unasked};
-use crate::scheduler::{Dialect, Snapshot};
+use crate::gang::{SchedulerKind, Unasked};
+use crate::scheduler::{self, Dialect, KoordinatorWay, Snapshot};
 use crate::server::LogFormat;
 
 /// Gang scheduling for any Kubernetes workload on any scheduler: pods that start together or not
@@ -206,7 +206,7 @@ pub struct Cluster {
 
 impl Cluster {
     pub fn snapshot(&self) -> Snapshot {
-        let scheduler = self.scheduler.unwrap_or(SchedulerKind::Native);
+        let scheduler = self.scheduler.unwrap_or(SchedulerKind::NATIVE);
         Snapshot {
             koordinator: self.koordinator,
             leader_worker_sets: self.leader_worker_sets,
@@ -216,8 +216,8 @@ impl Cluster {
 }
 
 fn parse_scheduler(word: &str) -> Result<SchedulerKind, String> {
-    word.parse()
-        .map_err(|_| format!("must be one of {}", SchedulerKind::names().join(", ")))
+    scheduler::parse(word)
+        .ok_or_else(|| format!("must be one of {}", scheduler::names().join(", ")))
 }
 
 /// A name that a certificate can carry.

@@ -8,8 +8,8 @@ use muster::cli::admit;
 use muster::controller::decide::{self, Actions, Seen, State, Workload};
 use muster::controller::observe::{Phase, Pod};
 use muster::controller::partners;
-use muster::gang::{Attempt, KoordinatorWay, SchedulerKind, WorkloadRef};
-use muster::scheduler::{Dialect, Snapshot};
+use muster::gang::{Attempt, SchedulerKind, WorkloadRef};
+use muster::scheduler::{Dialect, KoordinatorWay, Snapshot};
 use muster::workload::jobset::view::JobSet;
 use serde_json::{Value, json};
 
@@ -17,7 +17,7 @@ const GROUPS: &str = "gang.scheduling.koordinator.sh/groups";
 const WITH: &str = "muster.dev/bundle-with";
 
 fn koordinator() -> Snapshot {
-    Snapshot::assumed(SchedulerKind::Koordinator, Dialect::V1_37)
+    Snapshot::assumed(SchedulerKind::KOORDINATOR, Dialect::V1_37)
 }
 
 /// A JobSet with its members and what was made for it.
@@ -358,7 +358,7 @@ fn what_cannot_name_gangs_of_others_refuses_partners() {
     };
     let mut native = jobset.clone();
     native["metadata"]["annotations"]["muster.dev/scheduler"] = json!("native");
-    let composites = Snapshot::assumed(SchedulerKind::Native, Dialect::V1_37Composites);
+    let composites = Snapshot::assumed(SchedulerKind::NATIVE, Dialect::V1_37Composites);
     for (jobset, cluster, way_out) in [
         (
             jobset,

@@ -7,17 +7,17 @@ use common::{decide, mutated};
 use muster::admission::object::Kind;
 use muster::admission::{Decision, Phase};
 use muster::cli::admit;
-use muster::gang::{KoordinatorWay, SchedulerKind};
-use muster::scheduler::{Dialect, JobTemplates, Snapshot};
+use muster::gang::SchedulerKind;
+use muster::scheduler::{Dialect, JobTemplates, KoordinatorWay, Snapshot};
 use muster::workload::jobset::children::{self, ChildRef};
 use serde_json::{Value, json};
 
 fn native(dialect: Dialect) -> Snapshot {
-    Snapshot::assumed(SchedulerKind::Native, dialect)
+    Snapshot::assumed(SchedulerKind::NATIVE, dialect)
 }
 
 fn coscheduling() -> Snapshot {
-    Snapshot::assumed(SchedulerKind::Coscheduling, Dialect::V1_37)
+    Snapshot::assumed(SchedulerKind::COSCHEDULING, Dialect::V1_37)
 }
 
 /// A stored JobSet with one gang per Job replica.
@@ -59,7 +59,7 @@ fn replicas_and_attempts_get_gangs_of_their_own() {
 
 #[test]
 fn a_child_follows_its_stamp_and_not_the_configuration() {
-    let by_object = Snapshot::assumed(SchedulerKind::Koordinator, Dialect::V1_37);
+    let by_object = Snapshot::assumed(SchedulerKind::KOORDINATOR, Dialect::V1_37);
     let by_annotations = Snapshot {
         koordinator: KoordinatorWay::Annotations,
         ..by_object.clone()
@@ -78,7 +78,7 @@ fn a_child_follows_its_stamp_and_not_the_configuration() {
 fn every_gang_of_a_bundle_names_the_same_group_and_itself() {
     let cluster = Snapshot {
         koordinator: KoordinatorWay::Annotations,
-        ..Snapshot::assumed(SchedulerKind::Koordinator, Dialect::V1_37)
+        ..Snapshot::assumed(SchedulerKind::KOORDINATOR, Dialect::V1_37)
     };
     let text = std::fs::read_to_string(common::fixtures("rules/bundle-on-koordinator.yaml"));
     let jobset = &common::documents(&text.unwrap())[0];
@@ -141,7 +141,7 @@ fn yunikorn_pod(cluster: &Snapshot) -> Value {
 
 #[test]
 fn a_task_group_of_yunikorn_describes_the_pod_as_it_arrives_and_the_others_as_stamped() {
-    let cluster = Snapshot::assumed(SchedulerKind::Yunikorn, Dialect::V1_37);
+    let cluster = Snapshot::assumed(SchedulerKind::YUNIKORN, Dialect::V1_37);
     let pod = mutated(Kind::Pod, None, &yunikorn_pod(&cluster), &cluster);
     let annotations = &pod["metadata"]["annotations"];
     assert_eq!(annotations["yunikorn.apache.org/task-group-name"], "driver");
@@ -166,7 +166,7 @@ fn a_task_group_of_yunikorn_describes_the_pod_as_it_arrives_and_the_others_as_st
 
 #[test]
 fn a_webhook_that_changes_a_yunikorn_pod_later_is_followed_and_one_that_drops_its_id_is_refused() {
-    let cluster = Snapshot::assumed(SchedulerKind::Yunikorn, Dialect::V1_37);
+    let cluster = Snapshot::assumed(SchedulerKind::YUNIKORN, Dialect::V1_37);
     let mut pod = mutated(Kind::Pod, None, &yunikorn_pod(&cluster), &cluster);
     assert_eq!(mutated(Kind::Pod, None, &pod, &cluster), pod);
     pod["spec"]["nodeSelector"]["zone"] = json!("b");
@@ -291,7 +291,7 @@ fn a_member_that_is_linked_elsewhere_is_refused_since_its_gang_would_wait_for_it
 
 #[test]
 fn a_member_that_another_scheduler_would_bind_is_refused() {
-    let cluster = Snapshot::assumed(SchedulerKind::Volcano, Dialect::V1_37);
+    let cluster = Snapshot::assumed(SchedulerKind::VOLCANO, Dialect::V1_37);
     let job = mutated(Kind::Job, None, &job(&stored(&cluster), 0, 0), &cluster);
     let mut pod = children::pod(&job);
     assert_eq!(pod["spec"]["schedulerName"], "volcano");
@@ -382,7 +382,7 @@ fn a_job_of_a_jobset_that_muster_never_saw_runs_without_a_gang() {
 /// The apiserver draws the name between the two phases, and selectors may ask for it.
 #[test]
 fn a_jobset_whose_name_is_drawn_keeps_the_stamps_that_it_got_before() {
-    let cluster = Snapshot::assumed(SchedulerKind::Yunikorn, Dialect::V1_37);
+    let cluster = Snapshot::assumed(SchedulerKind::YUNIKORN, Dialect::V1_37);
     let text = std::fs::read_to_string(common::fixtures("rules/near-and-apart-on-yunikorn.yaml"));
     let mut jobset = common::documents(&text.unwrap()).remove(0);
     let metadata = jobset["metadata"].as_object_mut().unwrap();

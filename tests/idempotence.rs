@@ -15,9 +15,9 @@ use serde_json::{Value, json};
 fn snapshots() -> impl Strategy<Value = Snapshot> {
     (
         prop::sample::select(vec![
-            SchedulerKind::Native,
-            SchedulerKind::Volcano,
-            SchedulerKind::Coscheduling,
+            SchedulerKind::NATIVE,
+            SchedulerKind::VOLCANO,
+            SchedulerKind::COSCHEDULING,
         ]),
         prop::sample::select(Dialect::ALL.to_vec()),
     )

@@ -9,7 +9,7 @@ use muster::admission::{Decision, Phase};
 use muster::controller::decide::{self as reconciler, Actions, Seen, State, Workload};
 use muster::controller::observe::{Pod, WatchedPod};
 use muster::gang::{SchedulerKind, Unasked};
-use muster::scheduler::{Dialect, DynamicObject, Snapshot};
+use muster::scheduler::{self, Dialect, DynamicObject, Snapshot};
 use muster::workload::lws::children::{self, ReplicaRef};
 use serde_json::{Value, json};
 
@@ -53,7 +53,7 @@ fn stamp(lws: &Value) -> Value {
 
 #[test]
 fn a_stamped_set_is_left_as_it_is() {
-    for kind in SchedulerKind::ALL {
+    for kind in scheduler::names().map(|name| scheduler::parse(name).unwrap()) {
         let cluster = Snapshot::assumed(kind, Dialect::V1_37);
         let mut manifest = manifest();
         // YuniKorn wants requests of the leader too, and has them.
@@ -69,7 +69,7 @@ fn a_stamped_set_is_left_as_it_is() {
 /// Any change of the templates replaces every replica.
 #[test]
 fn what_an_update_drops_is_put_back_as_it_was() {
-    for kind in SchedulerKind::ALL {
+    for kind in scheduler::names().map(|name| scheduler::parse(name).unwrap()) {
         let cluster = Snapshot::assumed(kind, Dialect::V1_37);
         let mut old = stored(&cluster);
         // An earlier version has stamped it, in other words.
@@ -105,7 +105,7 @@ fn a_changed_template_is_stamped_anew() {
 /// `kubectl replace` with another image drops what Muster has written.
 #[test]
 fn a_new_template_goes_to_the_scheduler_that_the_old_one_went_to() {
-    let volcano = Snapshot::assumed(SchedulerKind::Volcano, Dialect::V1_37);
+    let volcano = Snapshot::assumed(SchedulerKind::VOLCANO, Dialect::V1_37);
     let old = stored(&volcano);
     let mut new = manifest();
     new["spec"]["leaderWorkerTemplate"]["size"] = json!(6);
@@ -188,7 +188,7 @@ fn a_knob_changes_only_with_the_template() {
 
 #[test]
 fn what_an_earlier_stamp_told_the_scheduler_is_taken_back() {
-    let cluster = Snapshot::assumed(SchedulerKind::Yunikorn, Dialect::V1_37);
+    let cluster = Snapshot::assumed(SchedulerKind::YUNIKORN, Dialect::V1_37);
     let mut first = manifest();
     first["metadata"]["annotations"]["muster.dev/queue"] = json!("root.research");
     let old = mutated(LWS, None, &first, &cluster);
@@ -204,7 +204,7 @@ fn what_an_earlier_stamp_told_the_scheduler_is_taken_back() {
     let after = mutated(LWS, Some(&old), &new, &cluster);
     assert_eq!(queue(&after), Value::Null);
     // KAI's own mark is wanted now as it was before.
-    let cluster = Snapshot::assumed(SchedulerKind::Kai, Dialect::V1_37);
+    let cluster = Snapshot::assumed(SchedulerKind::KAI, Dialect::V1_37);
     let old = stored(&cluster);
     let mut new = old.clone();
     new["spec"]["leaderWorkerTemplate"]["size"] = json!(6);
@@ -217,7 +217,7 @@ fn what_an_earlier_stamp_told_the_scheduler_is_taken_back() {
 #[test]
 fn a_scheduler_name_that_muster_wrote_does_not_bind_the_next_template() {
     let name = |lws: &Value| templates(lws)["workerTemplate"]["spec"]["schedulerName"].clone();
-    let volcano = Snapshot::assumed(SchedulerKind::Volcano, Dialect::V1_37);
+    let volcano = Snapshot::assumed(SchedulerKind::VOLCANO, Dialect::V1_37);
     // As `kubectl apply` leaves it: the manifest names no scheduler, and the stored object does.
     let moved = |old: &Value, key: &str, value: &str| {
         let mut new = old.clone();
@@ -229,10 +229,10 @@ fn a_scheduler_name_that_muster_wrote_does_not_bind_the_next_template() {
     assert_eq!(name(&old), "volcano");
     for (scheduler, expected) in [
         (
-            SchedulerKind::Coscheduling,
+            SchedulerKind::COSCHEDULING,
             json!("scheduler-plugins-scheduler"),
         ),
-        (SchedulerKind::Native, Value::Null),
+        (SchedulerKind::NATIVE, Value::Null),
     ] {
         let cluster = Snapshot::assumed(scheduler, Dialect::V1_37);
         let new = moved(&old, "muster.dev/scheduler", scheduler.as_str());
@@ -381,7 +381,7 @@ fn a_key_that_is_there_is_kept_and_a_drawn_one_is_left_to_lws() {
 
 #[test]
 fn muster_stands_aside_where_lws_makes_the_gang() {
-    let cluster = Snapshot::assumed(SchedulerKind::Volcano, Dialect::V1_37);
+    let cluster = Snapshot::assumed(SchedulerKind::VOLCANO, Dialect::V1_37);
     let lws = stored(&cluster);
     let mut pod = children::leader(&lws, replica(0));
     pod["metadata"]["labels"][KEY] = json!("theirs");
@@ -443,7 +443,7 @@ fn reconcile(lws: &Value, pods: &[Pod], made: &[DynamicObject], cluster: &Snapsh
 
 #[test]
 fn objects_follow_the_leaders_that_live_each_by_its_own_stamp() {
-    let cluster = Snapshot::assumed(SchedulerKind::Volcano, Dialect::V1_37);
+    let cluster = Snapshot::assumed(SchedulerKind::VOLCANO, Dialect::V1_37);
     let mut old = stored(&cluster);
     old["metadata"]["uid"] = json!("4d1c");
     let first = leader(&old, 0, "a", &cluster);
@@ -486,7 +486,7 @@ fn objects_follow_the_leaders_that_live_each_by_its_own_stamp() {
 
 #[test]
 fn workers_that_come_later_are_a_gang_beside_their_leader() {
-    let cluster = Snapshot::assumed(SchedulerKind::Volcano, Dialect::V1_37);
+    let cluster = Snapshot::assumed(SchedulerKind::VOLCANO, Dialect::V1_37);
     let mut lws = manifest();
     lws["spec"]["startupPolicy"] = json!("LeaderReady");
     let lws = mutated(LWS, None, &lws, &cluster);

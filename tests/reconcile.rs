@@ -10,12 +10,12 @@ use muster::admission::object::{self, Kind, Object};
 use muster::cli::admit;
 use muster::controller::decide::{self, Actions, Seen, State, Workload};
 use muster::controller::observe::{Phase, Pod};
-use muster::gang::{Attempt, KoordinatorWay, SchedulerKind};
-use muster::scheduler::{Dialect, Snapshot};
+use muster::gang::{Attempt, SchedulerKind};
+use muster::scheduler::{Dialect, KoordinatorWay, Snapshot};
 use serde_json::{Value, json};
 
 fn native(dialect: Dialect) -> Snapshot {
-    Snapshot::assumed(SchedulerKind::Native, dialect)
+    Snapshot::assumed(SchedulerKind::NATIVE, dialect)
 }
 
 /// A JobSet with three gangs of four, as stored.
@@ -153,7 +153,7 @@ fn the_quorum_follows_members_that_are_done_where_the_scheduler_lets_it() {
 
 #[test]
 fn on_kai_members_that_are_done_no_longer_count() {
-    let cluster = Snapshot::assumed(SchedulerKind::Kai, Dialect::V1_37);
+    let cluster = Snapshot::assumed(SchedulerKind::KAI, Dialect::V1_37);
     let jobset = stored(&cluster);
     let made = decide(&jobset, &[], &[], &cluster).apply;
     let done = [pod(0, 0, Phase::Succeeded), pod(0, 0, Phase::Bound)];
@@ -220,7 +220,7 @@ fn a_native_bundle_gets_its_composite_and_then_no_write() {
 fn a_gang_without_an_object_is_as_old_as_its_oldest_pod() {
     let cluster = Snapshot {
         koordinator: KoordinatorWay::Annotations,
-        ..Snapshot::assumed(SchedulerKind::Koordinator, Dialect::V1_37)
+        ..Snapshot::assumed(SchedulerKind::KOORDINATOR, Dialect::V1_37)
     };
     let jobset = stored(&cluster);
     let mut pods = [pod(0, 0, Phase::Pending), pod(0, 0, Phase::Pending)];
@@ -239,7 +239,7 @@ fn a_gang_without_an_object_is_as_old_as_its_oldest_pod() {
 
 #[test]
 fn a_gang_keeps_its_way_when_the_configuration_changes() {
-    let by_object = Snapshot::assumed(SchedulerKind::Koordinator, Dialect::V1_37);
+    let by_object = Snapshot::assumed(SchedulerKind::KOORDINATOR, Dialect::V1_37);
     let by_annotations = Snapshot {
         koordinator: KoordinatorWay::Annotations,
         ..by_object.clone()

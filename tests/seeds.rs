@@ -5,8 +5,8 @@ mod common;
 use common::{expect, files, no_orphans};
 use muster::cli::check::Output;
 use muster::cli::{admit, render};
-use muster::gang::{KoordinatorWay, SchedulerKind};
-use muster::scheduler::{Dialect, Snapshot, SubGroups};
+use muster::gang::SchedulerKind;
+use muster::scheduler::{Dialect, KoordinatorWay, Snapshot, SubGroups};
 
 /// Every backend that there is, by the name that its expectations carry.
 fn backends() -> Vec<(String, Snapshot)> {
@@ -16,15 +16,15 @@ fn backends() -> Vec<(String, Snapshot)> {
         .filter(|dialect| *dialect != Dialect::V1_37Composites)
         .map(|dialect| {
             let name = format!("native-{dialect}");
-            (name, Snapshot::assumed(SchedulerKind::Native, dialect))
+            (name, Snapshot::assumed(SchedulerKind::NATIVE, dialect))
         })
         .collect();
     for kind in [
-        SchedulerKind::Volcano,
-        SchedulerKind::Coscheduling,
-        SchedulerKind::Koordinator,
-        SchedulerKind::Yunikorn,
-        SchedulerKind::Kai,
+        SchedulerKind::VOLCANO,
+        SchedulerKind::COSCHEDULING,
+        SchedulerKind::KOORDINATOR,
+        SchedulerKind::YUNIKORN,
+        SchedulerKind::KAI,
     ] {
         let name = kind.as_str().to_owned();
         all.push((name, Snapshot::assumed(kind, Dialect::V1_37)));
@@ -36,7 +36,7 @@ fn backends() -> Vec<(String, Snapshot)> {
 fn by_annotations() -> Snapshot {
     Snapshot {
         koordinator: KoordinatorWay::Annotations,
-        ..Snapshot::assumed(SchedulerKind::Koordinator, Dialect::V1_37)
+        ..Snapshot::assumed(SchedulerKind::KOORDINATOR, Dialect::V1_37)
     }
 }
 
@@ -72,7 +72,7 @@ fn every_example_of_the_proposals_gets_its_objects_and_links() {
 /// The objects that matter most beyond the proposals' examples.
 #[test]
 fn quorums_bundles_priorities_and_nine_gangs_reach_the_schedulers_objects() {
-    let dialect = |d| Snapshot::assumed(SchedulerKind::Native, d);
+    let dialect = |d| Snapshot::assumed(SchedulerKind::NATIVE, d);
     for (fixture, backend, cluster) in [
         ("accepted-all-knobs", "volcano", dialect(Dialect::V1_37)),
         ("bundle", "volcano", dialect(Dialect::V1_37)),
@@ -117,7 +117,7 @@ fn quorums_bundles_priorities_and_nine_gangs_reach_the_schedulers_objects() {
         (
             "resources",
             "volcano",
-            Snapshot::assumed(SchedulerKind::Volcano, Dialect::V1_37),
+            Snapshot::assumed(SchedulerKind::VOLCANO, Dialect::V1_37),
         ),
         (
             "copied-from-a-cluster",

@@ -82,7 +82,7 @@ pub fn decide_pod(phase: Phase, review: &Review<'_>, pod: &Pod<'_>, cluster: &Sn
 fn decide_replica(phase: Phase, review: &Review<'_>, pod: &Pod<'_>, cluster: &Snapshot) -> Decided {
     let meta = &pod.metadata;
     if let Some(theirs) = replica::ganged_on(meta)
-        && child::stamp(meta).is_ok_and(|stamp| stamp.scheduler == theirs)
+        && child::stamp(meta).is_ok_and(|stamp| stamp.scheduler == theirs.as_str())
     {
         let warning = "LeaderWorkerSet makes this pod's gang itself: Muster stands aside";
         let patch = PatchBuilder::default().finish();

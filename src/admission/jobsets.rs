@@ -25,7 +25,7 @@ pub fn judge(jobset: &JobSet<'_>, namespace: &str, cluster: &Snapshot) -> Judged
 pub fn judge_stored(jobset: &JobSet<'_>, namespace: &str, cluster: &Snapshot) -> Judged {
     Judged::of(jobset::read(jobset), |plan| {
         let kind = scheduler::resolve(plan, namespace, cluster)?;
-        let kept = stored_stamp(jobset).filter(|stamp| stamp.scheduler == kind);
+        let kept = stored_stamp(jobset).filter(|stamp| stamp.scheduler == kind.as_str());
         let kept = kept.and_then(|stamp| scheduler::stamped(&stamp, cluster).ok());
         kept.map_or_else(|| choose(plan, namespace, cluster), Ok)
     })

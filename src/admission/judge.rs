@@ -39,8 +39,10 @@ impl Judged {
     fn hold_against(&mut self, backend: &'static dyn Scheduler) {
         let kind = backend.kind();
         let (errors, warnings) = scheduler::refusals(kind, backend.abilities(), &self.plan);
-        self.errors
-            .extend(scheduler::check_scheduler_names(&self.plan, kind));
+        self.errors.extend(scheduler::check_scheduler_names(
+            &self.plan,
+            backend.entry(),
+        ));
         self.errors.extend(errors);
         self.errors.extend(backend.check(&self.plan));
         self.warnings.extend(warnings);

@@ -4,16 +4,11 @@ use super::children::deny;
 use super::patch::{PatchBuilder, has_link};
 use super::{Decided, Decision, Phase, Review};
 use crate::gang::link::{ALL as LINKS, LinkPlace};
-use crate::gang::{FieldError, FieldPath, Member, Round, SchedulerKind, Stamp};
+use crate::gang::{FieldError, FieldPath, Member, Round, Stamp};
 use crate::scheduler::{self, Marks, Scheduler, Snapshot};
 use crate::workload::child::{self, Pod, PodSpec};
 use crate::workload::keys;
 use crate::workload::view::Meta;
-
-/// Its admission controller (1.8) gives YuniKorn every pod outside of kube-system, whatever
-/// scheduler the pod names.
-const TAKEN_BY_YUNIKORN: &str = "; if YuniKorn's admission controller has written it, annotate \
-    the namespace with yunikorn.apache.org/namespace.enableYuniKorn: \"false\"";
 
 /// A stamped child's gang and what it must carry.
 pub struct Linked {
@@ -42,12 +37,12 @@ pub fn link_as(
     cluster: &Snapshot,
 ) -> Result<Linked, Vec<FieldError>> {
     let stamp = child::stamp(meta).map_err(|error| vec![error])?;
-    let kind = stamp.scheduler;
+    let word = stamp.scheduler.clone();
     let backend = scheduler::stamped(&stamp, cluster).map_err(|unavailable| {
         let detail = unavailable.to_string();
         vec![FieldError::invalid(
             child::stamp_path(),
-            kind.as_str(),
+            word.as_str(),
             detail,
         )]
     })?;
@@ -146,17 +141,14 @@ impl Linked {
             .scheduler_name
             .as_deref()
             .unwrap_or("default-scheduler");
-        let kind = self.backend.kind();
-        let hint = if name == SchedulerKind::Yunikorn.default_scheduler_name() {
-            TAKEN_BY_YUNIKORN
-        } else {
-            ""
-        };
-        (!scheduler::fits(kind, name)).then(|| {
+        let entry = self.backend.entry();
+        let hint = scheduler::named(name).map_or("", |other| other.stray_name_hint);
+        (!entry.fits(name)).then(|| {
             let detail = format!(
-                "the pod's gang is for {kind}, which listens to {:?}; another scheduler would \
+                "the pod's gang is for {}, which listens to {:?}; another scheduler would \
                  start the pod without the others{hint}",
-                kind.default_scheduler_name()
+                entry.kind,
+                entry.default_scheduler_name()
             );
             FieldError::invalid(FieldPath::new("spec").child("schedulerName"), name, detail)
         })

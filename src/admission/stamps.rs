@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::judge::Judged;
 use super::patch::PatchBuilder;
-use crate::gang::{FieldError, FieldPath, Part, Plan, Role, SchedulerKind, Stamp};
+use crate::gang::{FieldError, FieldPath, Part, Plan, Role, Stamp};
 use crate::scheduler::Scheduler;
 use crate::workload::jobset::update;
 use crate::workload::jobset::view::{JobSet, ReplicatedJob};
@@ -67,7 +67,7 @@ fn stamp_marks(
     BTreeMap<&'static str, String>,
 ) {
     let mut stamp = Stamp::new(backend.kind(), seat.ordinal, seat.part);
-    backend.fill(plan, seat.part, seat.role, &mut stamp);
+    backend.extend_stamp(plan, seat.part, seat.role, &mut stamp);
     (
         BTreeMap::from([(keys::GANG, seat.part.name().as_str().to_owned())]),
         BTreeMap::from([(keys::STAMP, stamp.to_json())]),
@@ -89,7 +89,11 @@ pub fn stamp(patch: &mut PatchBuilder, jobset: &JobSet<'_>, judged: &Judged) {
         let seat = seat(&judged.plan, job);
         let marks = judged.backend.zip(seat).map(|(backend, seat)| {
             let (labels, annotations) = stamp_marks(&judged.plan, seat, backend);
-            (labels, annotations, backend.stamp(&judged.plan, seat.role))
+            (
+                labels,
+                annotations,
+                backend.template_marks(&judged.plan, seat.role),
+            )
         });
         if marks.is_some() {
             create_parents(patch, &index, job);
@@ -175,7 +179,7 @@ pub fn missing_stamps(jobset: &JobSet<'_>, judged: &Judged, how: Stamps) -> Vec<
                 }
             })
         });
-        let stamped_marks = backend.stamp(&judged.plan, seat.role);
+        let stamped_marks = backend.template_marks(&judged.plan, seat.role);
         let named = stamped_marks.scheduler_name.is_none();
         if !stamped || !named {
             let at = FieldPath::new("spec").child("replicatedJobs").index(i);
@@ -212,7 +216,7 @@ pub fn keep_marks(
         let base = pods_path(&index);
         let (before, template) = (&before.template.spec.template, &job.template.spec.template);
         let (was, meta) = (before.metadata.as_ref(), template.metadata.as_ref());
-        let mut marks = backend.stamp(plan, seat.role);
+        let mut marks = backend.template_marks(plan, seat.role);
         marks.labels.retain(|key, value| {
             was.and_then(|m| m.label(key)) == Some(value)
                 && meta.and_then(|m| m.label(key)).is_none()
@@ -225,7 +229,7 @@ pub fn keep_marks(
         let name = before.spec.scheduler_name.as_deref();
         let dropped = template.spec.scheduler_name.is_none() && template.spec.present;
         // Kubernetes fills in its own name by itself.
-        let kept = name.filter(|_| dropped && backend.kind() != SchedulerKind::Native);
+        let kept = name.filter(|_| dropped && !backend.entry().is_filled_in());
         marks.scheduler_name = kept.map(str::to_owned);
         patch.scheduler_name(&base, None, &marks);
     }

@@ -40,44 +40,44 @@ struct Candidate {
 /// YuniKorn is none of them: it serves no API, so it is used only where someone names it.
 const CANDIDATES: [Candidate; 7] = [
     Candidate {
-        scheduler: SchedulerKind::Native,
+        scheduler: SchedulerKind::NATIVE,
         dialect: Some(Dialect::V1_37),
         version: Dialect::V1_37.api(),
         kinds: &[("workloads", "Workload"), ("podgroups", "PodGroup")],
     },
     Candidate {
-        scheduler: SchedulerKind::Native,
+        scheduler: SchedulerKind::NATIVE,
         dialect: Some(Dialect::V1_36),
         version: Dialect::V1_36.api(),
         kinds: &[("workloads", "Workload"), ("podgroups", "PodGroup")],
     },
     Candidate {
-        scheduler: SchedulerKind::Native,
+        scheduler: SchedulerKind::NATIVE,
         dialect: Some(Dialect::V1_35),
         version: Dialect::V1_35.api(),
         kinds: &[("workloads", "Workload")],
     },
     Candidate {
-        scheduler: SchedulerKind::Volcano,
+        scheduler: SchedulerKind::VOLCANO,
         dialect: None,
         version: "scheduling.volcano.sh/v1beta1",
         kinds: &[("podgroups", "PodGroup")],
     },
     Candidate {
-        scheduler: SchedulerKind::Coscheduling,
+        scheduler: SchedulerKind::COSCHEDULING,
         dialect: None,
         version: "scheduling.x-k8s.io/v1alpha1",
         kinds: &[("podgroups", "PodGroup")],
     },
     // Scheduler-plugins up to 0.24 served the same; they are long out of support.
     Candidate {
-        scheduler: SchedulerKind::Koordinator,
+        scheduler: SchedulerKind::KOORDINATOR,
         dialect: None,
         version: "scheduling.sigs.k8s.io/v1alpha1",
         kinds: &[("podgroups", "PodGroup")],
     },
     Candidate {
-        scheduler: SchedulerKind::Kai,
+        scheduler: SchedulerKind::KAI,
         dialect: None,
         version: "scheduling.run.ai/v2alpha2",
         kinds: &[("podgroups", "PodGroup")],
@@ -115,7 +115,7 @@ pub async fn discover(client: &Client) -> Result<Found, kube::Error> {
         let kinds = kinds.map(|(_, kind)| (candidate.version.to_owned(), (*kind).to_owned()));
         found.kinds.extend(kinds);
     }
-    if found.served.contains(&SchedulerKind::Volcano) {
+    if found.served.contains(&SchedulerKind::VOLCANO) {
         let crd = "podgroups.scheduling.volcano.sh";
         if schema_has(client, crd, "subGroupPolicy").await? {
             found.sub_groups = SubGroups::Known;

@@ -32,47 +32,47 @@ const fn link(scheduler: SchedulerKind, place: LinkPlace, key: &'static str) -> 
 
 /// Kubernetes 1.36 and later.
 pub const SCHEDULING_GROUP: LinkKey =
-    link(SchedulerKind::Native, LinkPlace::Field, "schedulingGroup");
+    link(SchedulerKind::NATIVE, LinkPlace::Field, "schedulingGroup");
 /// Kubernetes 1.35 only.
-pub const WORKLOAD_REF: LinkKey = link(SchedulerKind::Native, LinkPlace::Field, "workloadRef");
+pub const WORKLOAD_REF: LinkKey = link(SchedulerKind::NATIVE, LinkPlace::Field, "workloadRef");
 /// The only key that Volcano's scheduler reads; `scheduling.volcano.sh/group-name` is read nowhere.
 pub const VOLCANO: LinkKey = link(
-    SchedulerKind::Volcano,
+    SchedulerKind::VOLCANO,
     LinkPlace::Annotation,
     "scheduling.k8s.io/group-name",
 );
 pub const COSCHEDULING: LinkKey = link(
-    SchedulerKind::Coscheduling,
+    SchedulerKind::COSCHEDULING,
     LinkPlace::Label,
     "scheduling.x-k8s.io/pod-group",
 );
 /// Koordinator's PodGroups.
 pub const KOORDINATOR: LinkKey = link(
-    SchedulerKind::Koordinator,
+    SchedulerKind::KOORDINATOR,
     LinkPlace::Label,
     "pod-group.scheduling.sigs.k8s.io",
 );
 /// Koordinator's gangs without an object.
 pub const KOORDINATOR_NAME: LinkKey = link(
-    SchedulerKind::Koordinator,
+    SchedulerKind::KOORDINATOR,
     LinkPlace::Annotation,
     "gang.scheduling.koordinator.sh/name",
 );
 /// The application that a pod belongs to (YuniKorn 1.6 and later; older keys give way to it).
 pub const YUNIKORN_APP: LinkKey = link(
-    SchedulerKind::Yunikorn,
+    SchedulerKind::YUNIKORN,
     LinkPlace::Label,
     "yunikorn.apache.org/app-id",
 );
 pub const YUNIKORN_GROUP: LinkKey = link(
-    SchedulerKind::Yunikorn,
+    SchedulerKind::YUNIKORN,
     LinkPlace::Annotation,
     "yunikorn.apache.org/task-group-name",
 );
-pub const KAI: LinkKey = link(SchedulerKind::Kai, LinkPlace::Annotation, "pod-group-name");
+pub const KAI: LinkKey = link(SchedulerKind::KAI, LinkPlace::Annotation, "pod-group-name");
 /// Besides the PodGroup, where it has subgroups.
 pub const KAI_SUBGROUP: LinkKey = link(
-    SchedulerKind::Kai,
+    SchedulerKind::KAI,
     LinkPlace::Label,
     "kai.scheduler/subgroup-name",
 );

@@ -10,15 +10,15 @@ use serde_json::Value;
 
 use super::name::{GangName, Identity};
 use super::part::{Level, Part};
-use super::policy::{KoordinatorWay, SchedulerKind, Strictness};
+use super::policy::{SchedulerKind, Strictness};
 use super::resources::ResourceList;
 
 /// The value of the annotation `muster.dev/stamp`: compact JSON.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Stamp {
-    #[serde(serialize_with = "write_word", deserialize_with = "read_scheduler")]
-    pub scheduler: SchedulerKind,
+    /// The scheduler's word, which `scheduler::stamped` resolves.
+    pub scheduler: String,
     #[serde(serialize_with = "write_level", deserialize_with = "read_level")]
     pub level: Level,
     pub size: u32,
@@ -28,9 +28,10 @@ pub struct Stamp {
     pub ordinal: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bundle: Option<String>,
-    /// How Koordinator is told of the gang, whatever the configuration says by now.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub way: KoordinatorWay,
+    /// Which of its backend's variants made the gang, where it has several and this is not the
+    /// default one: a gang keeps it when the configuration changes.
+    #[serde(default, rename = "way", skip_serializing_if = "Option::is_none")]
+    pub variant: Option<String>,
     /// All parts of the bundle, where a member must name its siblings' gangs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub siblings: Vec<Sibling>,
@@ -115,13 +116,13 @@ impl Sibling {
 impl Stamp {
     pub fn new(scheduler: SchedulerKind, ordinal: usize, part: &Part) -> Self {
         Self {
-            scheduler,
+            scheduler: scheduler.as_str().to_owned(),
             level: part.level(),
             size: part.size(),
             quorum: part.quorum(),
             ordinal: u32::try_from(ordinal).unwrap_or(u32::MAX),
             bundle: part.bundle().map(|b| b.value.as_str().to_owned()),
-            way: KoordinatorWay::default(),
+            variant: None,
             siblings: Vec::new(),
             roles: Vec::new(),
             revision: None,
@@ -179,15 +180,6 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
 
-fn write_word<S: Serializer>(kind: &SchedulerKind, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(kind.as_str())
-}
-
-fn read_scheduler<'de, D: Deserializer<'de>>(deserializer: D) -> Result<SchedulerKind, D::Error> {
-    let word = <&str>::deserialize(deserializer)?;
-    word.parse().map_err(D::Error::custom)
-}
-
 fn write_level<S: Serializer>(level: &Level, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(level.as_str())
 }
@@ -208,13 +200,13 @@ mod tests {
     #[test]
     fn a_stamp_is_read_as_it_was_written() {
         let mut stamp = Stamp {
-            scheduler: SchedulerKind::Volcano,
+            scheduler: "some".into(),
             level: Level::Replica,
             size: 4,
             quorum: 3,
             ordinal: 0,
             bundle: None,
-            way: KoordinatorWay::PodGroup,
+            variant: None,
             siblings: Vec::new(),
             roles: Vec::new(),
             revision: None,
@@ -222,12 +214,12 @@ mod tests {
         };
         assert_eq!(
             stamp.to_json(),
-            r#"{"scheduler":"volcano","level":"Replica","size":4,"quorum":3}"#
+            r#"{"scheduler":"some","level":"Replica","size":4,"quorum":3}"#
         );
         assert_eq!(Stamp::parse(&stamp.to_json()).unwrap(), stamp);
         stamp.ordinal = 9;
         stamp.bundle = Some("ring".into());
-        stamp.way = KoordinatorWay::Annotations;
+        stamp.variant = Some("other".into());
         stamp.siblings = vec![Sibling {
             part: "workers".into(),
             replicas: Some(2),
@@ -246,7 +238,7 @@ mod tests {
             "",
             "{}",
             "null",
-            r#"{"scheduler":"x","level":"Whole","size":1,"quorum":1}"#,
+            r#"{"scheduler":"some","level":"x","size":1,"quorum":1}"#,
         ] {
             assert!(Stamp::parse(text).is_err(), "{text}");
         }

@@ -22,6 +22,6 @@ pub use name::{Attempt, BundleName, GangName, Identity, PartName, Round};
 pub use part::{Level, Part, PartDraft, Role};
 pub use plan::{Barrier, Gang, Owner, Plan};
 pub use policy::Unasked;
-pub use policy::{KoordinatorWay, Located, Policy, SchedulerKind, Strictness, TimeoutAction};
+pub use policy::{Located, Policy, SchedulerKind, Strictness, TimeoutAction};
 pub use reference::WorkloadRef;
 pub use shape::{Apart, Shape, Written};

@@ -4,7 +4,9 @@ use std::collections::HashMap;
 use std::fmt;
 use std::str::FromStr;
 
-use crate::gang::{KoordinatorWay, SchedulerKind, Unasked};
+use crate::gang::{SchedulerKind, Unasked};
+
+use super::{KoordinatorWay, TABLE};
 
 /// The form of Kubernetes' own gangs, which changed in each release.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -176,7 +178,7 @@ impl Snapshot {
             native: Some(native),
             default: Some(default),
             // Whichever is named may be there.
-            served: SchedulerKind::ALL.to_vec(),
+            served: TABLE.map(|entry| entry.kind).to_vec(),
             namespaces: HashMap::new(),
             job_templates: JobTemplates::KeepLinks,
             sub_groups: SubGroups::Known,
@@ -184,6 +186,11 @@ impl Snapshot {
             leader_worker_sets: Unasked::default(),
             release: None,
         }
+    }
+
+    /// How a scheduler is told of new gangs, where it can be told in several ways.
+    pub fn variant(&self, kind: SchedulerKind) -> Option<&'static str> {
+        (kind == SchedulerKind::KOORDINATOR).then(|| self.koordinator.variant())?
     }
 }
 

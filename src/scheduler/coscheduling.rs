@@ -10,9 +10,23 @@ use crate::gang::{Gang, Member, Owner, Plan, SchedulerKind, Shape, link};
 use super::abilities::{Abilities, Bundles, Later, LinkSite, NewRoom, Priorities, QuorumChange};
 use super::abilities::{Resume, Support, Timeouts};
 use super::object::{Scope, object};
-use super::{Marks, Scheduler};
+use super::{Entry, Listens, Marks, Scheduler};
 
 pub struct Coscheduling;
+
+impl SchedulerKind {
+    /// The plugin of scheduler-plugins.
+    pub const COSCHEDULING: Self = Self::new("coscheduling");
+}
+
+pub static ENTRY: Entry = Entry {
+    kind: SchedulerKind::COSCHEDULING,
+    // The name in scheduler-plugins' Helm chart; any profile with the plugin works too.
+    listens: Listens::Profile("scheduler-plugins-scheduler"),
+    stray_name_hint: "",
+    backend: |_, _| Ok(&Coscheduling),
+    rows: &[("coscheduling", &Coscheduling)],
+};
 
 static ABILITIES: Abilities = Abilities {
     bundle: Bundles::No(
@@ -37,8 +51,8 @@ static ABILITIES: Abilities = Abilities {
 };
 
 impl Scheduler for Coscheduling {
-    fn kind(&self) -> SchedulerKind {
-        SchedulerKind::Coscheduling
+    fn entry(&self) -> &'static Entry {
+        &ENTRY
     }
 
     fn abilities(&self) -> &'static Abilities {

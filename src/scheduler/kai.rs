@@ -14,9 +14,22 @@ use crate::gang::{FieldError, Gang, Member, Owner, Plan, Role, SchedulerKind, Sh
 use super::abilities::{Abilities, Bundles, Later, LinkSite, NewRoom, Priorities, QuorumChange};
 use super::abilities::{Resume, Support, Timeouts};
 use super::pod_group::{self, Group};
-use super::{Marks, Queue, Scheduler, scheduler_name};
+use super::{Entry, Listens, Marks, Queue, Scheduler, scheduler_name};
 
 pub struct Kai;
+
+impl SchedulerKind {
+    /// The KAI scheduler.
+    pub const KAI: Self = Self::new("kai");
+}
+
+pub static ENTRY: Entry = Entry {
+    kind: SchedulerKind::KAI,
+    listens: Listens::To("kai-scheduler"),
+    stray_name_hint: "",
+    backend: |_, _| Ok(&Kai),
+    rows: &[("kai", &Kai)],
+};
 
 static ABILITIES: Abilities = Abilities {
     bundle: Bundles::WithinWorkload(
@@ -44,18 +57,18 @@ const SKIP_PODGROUPER: &str = "kai.scheduler/skip-podgrouper";
 const DEFAULT_QUEUE: &str = "default-queue";
 
 impl Scheduler for Kai {
-    fn kind(&self) -> SchedulerKind {
-        SchedulerKind::Kai
+    fn entry(&self) -> &'static Entry {
+        &ENTRY
     }
 
     fn abilities(&self) -> &'static Abilities {
         &ABILITIES
     }
 
-    fn stamp(&self, _plan: &Plan, role: &Role) -> Marks {
+    fn template_marks(&self, _plan: &Plan, role: &Role) -> Marks {
         Marks {
             annotations: BTreeMap::from([(SKIP_PODGROUPER, "true".to_owned())]),
-            scheduler_name: scheduler_name(self.kind(), role),
+            scheduler_name: scheduler_name(&ENTRY, role),
             ..Marks::default()
         }
     }

@@ -10,9 +10,9 @@
 //! 1. `scheduler/kai.rs`: a unit struct with `impl Scheduler`. `abilities()` returns a `static`
 //!    [`Abilities`]: what it cannot do goes there as data, and becomes a field error at admission
 //!    ([`refusals`]). `link()` says what a pod carries once its gang is known; `objects()` says
-//!    which objects must exist. `stamp()` needs writing only if something besides
-//!    `schedulerName` is known when the workload is created, `fill()` only if a link needs more
-//!    of the plan than the part's numbers.
+//!    which objects must exist. `template_marks()` needs writing only if something
+//!    besides `schedulerName` is known when the workload is created, `extend_stamp()` only if a
+//!    link needs more of the plan than the part's numbers.
 //! 2. The scheduler's line in [`backend`], and in [`known`] for `muster schedulers`.
 //! 3. Its link's key in [`crate::gang::link`], if it is not there yet, so that a link which the
 //!    user wrote is respected.
@@ -24,6 +24,7 @@
 pub mod abilities;
 pub mod cluster;
 mod coscheduling;
+mod entry;
 mod kai;
 mod koordinator;
 pub mod marks;
@@ -36,32 +37,91 @@ mod yunikorn;
 
 pub use abilities::{Abilities, LinkSite, Resume, refusals};
 pub use cluster::{Dialect, JobTemplates, Release, Snapshot, SubGroups};
+pub use entry::{Entry, Listens};
+pub use koordinator::KoordinatorWay;
 pub use kube::core::DynamicObject;
 pub use marks::{Marks, NativeLink};
-pub use resolve::{check_scheduler_names, fits, resolve};
+pub use resolve::{check_scheduler_names, resolve};
 
+use std::str::FromStr;
+
+use crate::gang::policy::UnknownWord;
 use crate::gang::{
-    FieldError, Gang, KoordinatorWay, Member, Owner, Part, Plan, Role, Round, SchedulerKind, Shape,
-    Stamp,
+    FieldError, Gang, Member, Owner, Part, Plan, Role, Round, SchedulerKind, Shape, Stamp,
 };
+
+/// Every scheduler that Muster knows, in the order in which they are listed.
+static TABLE: [&Entry; 6] = [
+    &native::ENTRY,
+    &volcano::ENTRY,
+    &coscheduling::ENTRY,
+    &koordinator::ENTRY,
+    &yunikorn::ENTRY,
+    &kai::ENTRY,
+];
+
+/// All values of `muster.dev/scheduler`, for error messages and `--help`.
+pub fn names() -> [&'static str; TABLE.len()] {
+    TABLE.map(|entry| entry.kind.as_str())
+}
+
+/// The scheduler that a word names.
+pub fn parse(word: &str) -> Option<SchedulerKind> {
+    Some(entry(word)?.kind)
+}
+
+fn entry(word: &str) -> Option<&'static Entry> {
+    TABLE.into_iter().find(|entry| entry.kind.as_str() == word)
+}
+
+/// As any word of a declaration is read.
+impl FromStr for SchedulerKind {
+    type Err = UnknownWord;
+
+    fn from_str(word: &str) -> Result<Self, UnknownWord> {
+        parse(word).ok_or_else(|| UnknownWord(word.to_owned()))
+    }
+}
+
+/// The scheduler that a pod's `schedulerName` points at, when the name says so by itself.
+pub fn from_scheduler_name(name: &str) -> Option<SchedulerKind> {
+    Some(named(name)?.kind)
+}
+
+/// The table's line of the scheduler that a pod's `schedulerName` points at, when the name says so
+/// by itself.
+pub fn named(scheduler_name: &str) -> Option<&'static Entry> {
+    let mut entries = TABLE.into_iter();
+    entries.find(|entry| entry.is_named_by(scheduler_name))
+}
 
 /// One scheduler's way of making gangs.
 pub trait Scheduler: Sync {
-    fn kind(&self) -> SchedulerKind;
+    /// Its line in the table.
+    fn entry(&self) -> &'static Entry;
+
+    fn kind(&self) -> SchedulerKind {
+        self.entry().kind
+    }
 
     /// What it can and cannot do, as data.
     fn abilities(&self) -> &'static Abilities;
 
-    /// What is known from the spec alone, for the pods of one role.
-    fn stamp(&self, _plan: &Plan, role: &Role) -> Marks {
+    /// Whether its gangs need the API of one of its objects.
+    fn needs_api(&self) -> bool {
+        true
+    }
+
+    /// What the templates of one role's pods carry: all that is known from the spec alone.
+    fn template_marks(&self, _plan: &Plan, role: &Role) -> Marks {
         Marks {
-            scheduler_name: scheduler_name(self.kind(), role),
+            scheduler_name: scheduler_name(self.entry(), role),
             ..Marks::default()
         }
     }
 
-    /// What a link will need beyond the part's numbers.
-    fn fill(&self, _plan: &Plan, _part: &Part, _role: &Role, _stamp: &mut Stamp) {}
+    /// Adds to a stamp what a link will need beyond the part's numbers.
+    fn extend_stamp(&self, _plan: &Plan, _part: &Part, _role: &Role, _stamp: &mut Stamp) {}
 
     /// What of a plan its objects could not say, beyond what the abilities tell.
     fn check(&self, _plan: &Plan) -> Vec<FieldError> {
@@ -121,74 +181,45 @@ pub struct Queue {
     pub name: String,
 }
 
-/// The `schedulerName` that a role's pods still need.
-fn scheduler_name(kind: SchedulerKind, role: &Role) -> Option<String> {
+/// The `schedulerName` that a role's pods still need. Where Kubernetes fills it in, writing it would
+/// only be noise.
+fn scheduler_name(entry: &Entry, role: &Role) -> Option<String> {
     let named = role.shape.scheduler_name.is_some();
-    // Kubernetes fills in its own name; writing it would only be noise.
-    let default = kind == SchedulerKind::Native;
-    (!named && !default).then(|| kind.default_scheduler_name().to_owned())
+    (!named && !entry.is_filled_in()).then(|| entry.default_scheduler_name().to_owned())
 }
 
 /// Why a scheduler cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Unavailable {
-    #[error("the cluster does not serve native gangs: {}", lacks(*.0))]
-    NoNativeApi(Option<Release>),
+    #[error("{0:?} is no scheduler that Muster knows; known are {names}", names = names().join(", "))]
+    Unknown(String),
+    #[error("{0:?} is no way that Muster makes gangs of {1}")]
+    UnknownVariant(String, SchedulerKind),
+    /// The backend's own words on what the cluster lacks.
+    #[error("{0}")]
+    Lacking(String),
     #[error(
         "the cluster does not serve {kind}'s PodGroups: install {kind} first, or name a scheduler \
          that is there ({})",
-        names(.served)
+        .there.join(", ")
     )]
     NotServed {
         kind: SchedulerKind,
-        served: Vec<SchedulerKind>,
+        there: Vec<&'static str>,
     },
 }
 
-/// YuniKorn serves no API, and is always a choice.
-fn names(served: &[SchedulerKind]) -> String {
-    let names = served.iter().chain([&SchedulerKind::Yunikorn]);
-    let names: Vec<&str> = names.map(|kind| kind.as_str()).collect();
-    names.join(", ")
-}
-
-fn lacks(release: Option<Release>) -> String {
-    release.map_or_else(
-        || {
-            "Kubernetes 1.35 to 1.37 with the feature gate GenericWorkload and the API \
-             scheduling.k8s.io/v1alpha1, v1alpha2 or v1beta1 is needed"
-                .to_owned()
-        },
-        Release::lacks,
-    )
-}
-
 /// Every backend, by the name that people know it by.
-pub fn known() -> Vec<(String, &'static dyn Scheduler)> {
-    let native = |dialect: Dialect| (format!("native {dialect}"), native::backend(dialect));
-    let mut known: Vec<(String, &'static dyn Scheduler)> = Dialect::ALL.map(native).into();
-    let others: [(&str, &'static dyn Scheduler); 6] = [
-        ("volcano", volcano::backend(SubGroups::Known)),
-        ("coscheduling", &coscheduling::Coscheduling),
-        (
-            "koordinator",
-            koordinator::backend(KoordinatorWay::PodGroup),
-        ),
-        (
-            "koordinator, annotations",
-            koordinator::backend(KoordinatorWay::Annotations),
-        ),
-        ("yunikorn", &yunikorn::Yunikorn),
-        ("kai", &kai::Kai),
-    ];
-    known.extend(others.map(|(name, backend)| (name.to_owned(), backend)));
-    known
+pub fn known() -> impl Iterator<Item = (&'static str, &'static dyn Scheduler)> {
+    TABLE.iter().flat_map(|entry| entry.rows).copied()
 }
 
 /// The backend of a gang that was stamped, also when the cluster or the configuration has changed
 /// since.
 pub fn stamped(stamp: &Stamp, cluster: &Snapshot) -> Result<&'static dyn Scheduler, Unavailable> {
-    of(stamp.scheduler, stamp.way, cluster)
+    let word = &stamp.scheduler;
+    let entry = entry(word).ok_or_else(|| Unavailable::Unknown(word.clone()))?;
+    (entry.backend)(cluster, stamp.variant.as_deref())
 }
 
 /// The backend of a scheduler on this cluster, for a new gang.
@@ -196,35 +227,13 @@ pub fn backend(
     kind: SchedulerKind,
     cluster: &Snapshot,
 ) -> Result<&'static dyn Scheduler, Unavailable> {
-    let needs_api = match kind {
-        // Its own error says what is missing.
-        SchedulerKind::Native | SchedulerKind::Yunikorn => false,
-        SchedulerKind::Koordinator => cluster.koordinator == KoordinatorWay::PodGroup,
-        SchedulerKind::Volcano | SchedulerKind::Coscheduling | SchedulerKind::Kai => true,
-    };
-    if needs_api && !cluster.served.contains(&kind) {
-        let served = cluster.served.clone();
-        return Err(Unavailable::NotServed { kind, served });
+    let word = kind.as_str();
+    let entry = entry(word).ok_or_else(|| Unavailable::Unknown(word.to_owned()))?;
+    let backend = (entry.backend)(cluster, cluster.variant(kind))?;
+    if backend.needs_api() && !cluster.served.contains(&kind) {
+        let served = cluster.served.iter().map(|kind| kind.as_str());
+        let there = served.chain(["yunikorn"]).collect();
+        return Err(Unavailable::NotServed { kind, there });
     }
-    of(kind, cluster.koordinator, cluster)
-}
-
-fn of(
-    kind: SchedulerKind,
-    way: KoordinatorWay,
-    cluster: &Snapshot,
-) -> Result<&'static dyn Scheduler, Unavailable> {
-    match kind {
-        SchedulerKind::Native => {
-            let dialect = cluster
-                .native
-                .ok_or(Unavailable::NoNativeApi(cluster.release))?;
-            Ok(native::backend(dialect))
-        }
-        SchedulerKind::Volcano => Ok(volcano::backend(cluster.sub_groups)),
-        SchedulerKind::Coscheduling => Ok(&coscheduling::Coscheduling),
-        SchedulerKind::Kai => Ok(&kai::Kai),
-        SchedulerKind::Koordinator => Ok(koordinator::backend(way)),
-        SchedulerKind::Yunikorn => Ok(&yunikorn::Yunikorn),
-    }
+    Ok(backend)
 }

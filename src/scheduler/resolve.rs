@@ -6,6 +6,7 @@
 use crate::gang::{FieldError, FieldPath, Plan, Role, SchedulerKind};
 
 use super::cluster::Snapshot;
+use super::{Entry, from_scheduler_name, names, parse};
 
 /// The label on a namespace, and the annotation on a workload.
 const KEY: &str = "muster.dev/scheduler";
@@ -23,13 +24,13 @@ pub fn resolve(
         return Ok(kind);
     }
     if let Some(label) = cluster.namespaces.get(namespace) {
-        return label.parse().map_err(|_| {
+        return parse(label).ok_or_else(|| {
             FieldError::invalid(
                 FieldPath::new("metadata").child("namespace"),
                 namespace,
                 format!(
                     "the namespace's label {KEY} is {label:?}, but must be one of {}",
-                    SchedulerKind::names().join(", ")
+                    names().join(", ")
                 ),
             )
         });
@@ -63,37 +64,26 @@ fn roles(plan: &Plan) -> impl Iterator<Item = &Role> {
 }
 
 fn named_scheduler(role: &Role) -> Option<SchedulerKind> {
-    SchedulerKind::from_scheduler_name(role.shape.scheduler_name.as_deref()?)
-}
-
-/// Whether pods with this `schedulerName` reach the scheduler. A profile of kube-scheduler may have
-/// any name; the others listen to their own only.
-pub fn fits(scheduler: SchedulerKind, name: &str) -> bool {
-    match SchedulerKind::from_scheduler_name(name) {
-        Some(kind) => kind == scheduler,
-        None => matches!(
-            scheduler,
-            SchedulerKind::Native | SchedulerKind::Coscheduling
-        ),
-    }
+    from_scheduler_name(role.shape.scheduler_name.as_deref()?)
 }
 
 /// Refuses templates whose `schedulerName` belongs to another scheduler than the chosen one, and
 /// gangs whose pods would go to different ones.
-pub fn check_scheduler_names(plan: &Plan, chosen: SchedulerKind) -> Vec<FieldError> {
+pub fn check_scheduler_names(plan: &Plan, chosen: &Entry) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let at = |role: &Role| role.at.child("schedulerName");
     for role in roles(plan) {
         let Some(name) = role.shape.scheduler_name.as_deref() else {
             continue;
         };
-        if !fits(chosen, name) {
+        if !chosen.fits(name) {
             errors.push(FieldError::invalid(
                 at(role),
                 name,
                 format!(
-                    "the gang is for {chosen}, which listens to {:?}; remove it, or set {KEY} to \
+                    "the gang is for {}, which listens to {:?}; remove it, or set {KEY} to \
                      the scheduler that you mean",
+                    chosen.kind,
                     chosen.default_scheduler_name()
                 ),
             ));

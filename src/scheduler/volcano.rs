@@ -11,9 +11,22 @@ use crate::gang::{FieldError, Gang, Member, Owner, Part, Plan, SchedulerKind, Sh
 use super::abilities::{Abilities, Bundles, Later, LinkSite, NewRoom, Priorities, QuorumChange};
 use super::abilities::{Resume, Support, Timeouts};
 use super::pod_group::{self, Group};
-use super::{Marks, Queue, Scheduler, SubGroups};
+use super::{Entry, Listens, Marks, Queue, Scheduler, SubGroups};
 
 struct Volcano(SubGroups);
+
+impl SchedulerKind {
+    /// The Volcano scheduler.
+    pub const VOLCANO: Self = Self::new("volcano");
+}
+
+pub static ENTRY: Entry = Entry {
+    kind: SchedulerKind::VOLCANO,
+    listens: Listens::To("volcano"),
+    stray_name_hint: "",
+    backend: |cluster, _| Ok(backend(cluster.sub_groups)),
+    rows: &[("volcano", &Volcano(SubGroups::Known))],
+};
 
 const ABILITIES: Abilities = Abilities {
     bundle: Bundles::WithinWorkload(
@@ -34,7 +47,7 @@ const ABILITIES: Abilities = Abilities {
     made_for: "Volcano 1.14.1",
 };
 
-pub fn backend(sub_groups: SubGroups) -> &'static dyn Scheduler {
+fn backend(sub_groups: SubGroups) -> &'static dyn Scheduler {
     match sub_groups {
         SubGroups::Known => &Volcano(SubGroups::Known),
         SubGroups::Missing => &Volcano(SubGroups::Missing),
@@ -52,8 +65,8 @@ static WITHOUT_SUB_GROUPS: Abilities = Abilities {
 };
 
 impl Scheduler for Volcano {
-    fn kind(&self) -> SchedulerKind {
-        SchedulerKind::Volcano
+    fn entry(&self) -> &'static Entry {
+        &ENTRY
     }
 
     fn abilities(&self) -> &'static Abilities {

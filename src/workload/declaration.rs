@@ -6,8 +6,9 @@
 use std::str::FromStr;
 
 use crate::gang::duration;
-use crate::gang::{BundleName, FieldError, FieldPath, Located, Policy, SchedulerKind};
+use crate::gang::{BundleName, FieldError, FieldPath, Located, Policy};
 use crate::gang::{Strictness, TimeoutAction, WorkloadRef};
+use crate::scheduler;
 
 use super::keys;
 use super::view::{Meta, Scalar};
@@ -195,7 +196,7 @@ pub fn bundle_with(
 /// Reads the knobs that hold for a whole workload.
 pub fn policy(meta: &Meta<'_>, at: &FieldPath, errors: &mut Vec<FieldError>) -> Policy {
     Policy {
-        scheduler: word(meta, at, keys::SCHEDULER, &SchedulerKind::names(), errors),
+        scheduler: word(meta, at, keys::SCHEDULER, &scheduler::names(), errors),
         queue: queue(meta, at, errors),
         timeout: go_duration(meta, at, keys::TIMEOUT, errors),
         timeout_action: word(

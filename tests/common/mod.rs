@@ -53,7 +53,7 @@ pub fn no_orphans(dir: &str, names: &[String]) {
 }
 
 pub fn cluster() -> Snapshot {
-    Snapshot::assumed(SchedulerKind::Native, Dialect::V1_37)
+    Snapshot::assumed(SchedulerKind::NATIVE, Dialect::V1_37)
 }
 
 /// The documents of a YAML text.

@@ -48,8 +48,8 @@ fn marks(
         stamp.quorum = stamp.size;
     }
     stamp.revision = Some(stamp_of(order, plan));
-    backend.fill(plan, part, role, &mut stamp);
-    let mut marks = backend.stamp(plan, role);
+    backend.extend_stamp(plan, part, role, &mut stamp);
+    let mut marks = backend.template_marks(plan, role);
     stamp.scheduler_name.clone_from(&marks.scheduler_name);
     marks.labels.insert(keys::GANG, REPLICA.to_owned());
     marks.annotations.insert(keys::STAMP, stamp.to_json());
@@ -165,7 +165,7 @@ pub fn take_back(
     for (field, template) in new.templates() {
         let stamped = |judged: &Judged| {
             let (_, role) = seat(&judged.plan, field)?;
-            Some(judged.backend?.stamp(&judged.plan, role))
+            Some(judged.backend?.template_marks(&judged.plan, role))
         };
         let (Some(was), Some(meta)) = (stamped(before), &template.metadata) else {
             continue;

@@ -13,12 +13,11 @@ pub use pod_group::ByPodGroup;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::gang::{FieldError, Gang, GangName, Identity, KoordinatorWay, Plan, Role};
-use crate::gang::{SchedulerKind, Strictness};
+use crate::gang::{FieldError, Gang, GangName, Identity, Plan, Role, SchedulerKind, Strictness};
 
 use super::abilities::{Abilities, Bundles, Later, LinkSite, NewRoom, Priorities, QuorumChange};
 use super::abilities::{Resume, Support, Timeouts};
-use super::{Marks, Scheduler, pod_group as shared, scheduler_name};
+use super::{Entry, Listens, Marks, Unavailable, pod_group as shared, scheduler_name};
 
 /// On the pod, or on the PodGroup.
 const TOTAL_NUMBER: &str = "gang.scheduling.koordinator.sh/total-number";
@@ -59,10 +58,50 @@ const ABILITIES: Abilities = Abilities {
     made_for: "Koordinator 1.8.0",
 };
 
-pub fn backend(way: KoordinatorWay) -> &'static dyn Scheduler {
-    match way {
-        KoordinatorWay::PodGroup => &ByPodGroup,
-        KoordinatorWay::Annotations => &ByAnnotations,
+impl SchedulerKind {
+    /// Koordinator's scheduler.
+    pub const KOORDINATOR: Self = Self::new("koordinator");
+}
+
+pub static ENTRY: Entry = Entry {
+    kind: SchedulerKind::KOORDINATOR,
+    listens: Listens::To("koord-scheduler"),
+    stray_name_hint: "",
+    backend: |_, variant| match variant {
+        None | Some("podgroup") => Ok(&ByPodGroup),
+        Some(ANNOTATIONS) => Ok(&ByAnnotations),
+        Some(other) => {
+            let (other, kind) = (other.to_owned(), SchedulerKind::KOORDINATOR);
+            Err(Unavailable::UnknownVariant(other, kind))
+        }
+    },
+    rows: &[
+        ("koordinator", &ByPodGroup),
+        ("koordinator, annotations", &ByAnnotations),
+    ],
+};
+
+/// The variant that is stamped on gangs without an object.
+const ANNOTATIONS: &str = "annotations";
+
+/// How Koordinator is told of gangs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
+pub enum KoordinatorWay {
+    /// A PodGroup per gang.
+    #[default]
+    #[value(name = "podgroup")]
+    PodGroup,
+    /// Annotations on the pods, no object.
+    Annotations,
+}
+
+impl KoordinatorWay {
+    /// As it is stamped.
+    pub fn variant(self) -> Option<&'static str> {
+        match self {
+            Self::PodGroup => None,
+            Self::Annotations => Some(ANNOTATIONS),
+        }
     }
 }
 
@@ -102,22 +141,22 @@ fn patience(plan: &Plan) -> Option<Duration> {
     plan.policy.timeout.as_ref().map(|timeout| timeout.value)
 }
 
-/// What both ways stamp on pods.
-fn stamp(plan: &Plan, role: &Role) -> Marks {
+/// What the templates carry in both ways.
+fn template_marks(plan: &Plan, role: &Role) -> Marks {
     let queue = plan.policy.queue.as_ref();
     Marks {
         labels: queue
             .map(|q| (QUOTA, q.value.clone()))
             .into_iter()
             .collect(),
-        scheduler_name: scheduler_name(SchedulerKind::Koordinator, role),
+        scheduler_name: scheduler_name(&ENTRY, role),
         ..Marks::default()
     }
 }
 
 /// What neither way can do.
 fn check(plan: &Plan) -> Vec<FieldError> {
-    let kind = SchedulerKind::Koordinator;
+    let kind = SchedulerKind::KOORDINATOR;
     let mut errors: Vec<FieldError> = shared::check_queue(kind, plan).into_iter().collect();
     if let Some(queue) = plan.policy.queue.as_ref().filter(|q| q.value.len() > 63) {
         let detail = "it becomes the value of a label: at most 63 characters";

@@ -6,14 +6,12 @@ use std::collections::BTreeMap;
 use kube::core::DynamicObject;
 use serde_json::json;
 
-use crate::gang::{
-    FieldError, Gang, GangName, Member, Owner, Plan, Role, SchedulerKind, Shape, link,
-};
+use crate::gang::{FieldError, Gang, GangName, Member, Owner, Plan, Role, Shape, link};
 use crate::scheduler::abilities::Bundles;
 use crate::scheduler::object::{Scope, object};
-use crate::scheduler::{Abilities, Marks, Scheduler};
+use crate::scheduler::{Abilities, Entry, Marks, Scheduler};
 
-use super::{ABILITIES, GROUPS, MAX_BUNDLE, TOTAL_NUMBER};
+use super::{ABILITIES, ENTRY, GROUPS, MAX_BUNDLE, TOTAL_NUMBER};
 use super::{groups, id, is_bundled, manner, name, patience};
 
 pub struct ByPodGroup;
@@ -25,16 +23,16 @@ static BY_POD_GROUP: Abilities = Abilities {
 };
 
 impl Scheduler for ByPodGroup {
-    fn kind(&self) -> SchedulerKind {
-        SchedulerKind::Koordinator
+    fn entry(&self) -> &'static Entry {
+        &ENTRY
     }
 
     fn abilities(&self) -> &'static Abilities {
         &BY_POD_GROUP
     }
 
-    fn stamp(&self, plan: &Plan, role: &Role) -> Marks {
-        super::stamp(plan, role)
+    fn template_marks(&self, plan: &Plan, role: &Role) -> Marks {
+        super::template_marks(plan, role)
     }
 
     fn check(&self, plan: &Plan) -> Vec<FieldError> {

@@ -11,12 +11,12 @@ mod v1_37;
 use kube::core::DynamicObject;
 use serde_json::{Value, json};
 
-use crate::gang::{Gang, GangName, Identity, Owner, Plan};
+use crate::gang::{Gang, GangName, Identity, Owner, Plan, SchedulerKind};
 
 use super::abilities::{Abilities, Bundles, Later, LinkSite, NewRoom, Priorities, QuorumChange};
 use super::abilities::{Resume, Support, Timeouts};
 use super::object::{Scope, object};
-use super::{Dialect, JobTemplates, Scheduler, Snapshot};
+use super::{Dialect, Entry, JobTemplates, Listens, Release, Scheduler, Snapshot, Unavailable};
 
 /// A member whose field is gone when the object is stored.
 const LOST_LINK: &str = "the apiserver dropped the pod's link to its gang: it runs without the \
@@ -33,13 +33,47 @@ fn link_site(cluster: &Snapshot) -> LinkSite {
 /// The most templates of a Workload (`WorkloadMaxPodGroupTemplates`).
 const MAX_TEMPLATES: usize = 8;
 
-pub fn backend(dialect: Dialect) -> &'static dyn Scheduler {
+fn backend(dialect: Dialect) -> &'static dyn Scheduler {
     match dialect {
         Dialect::V1_35 => &v1_35::Native,
         Dialect::V1_36 => &v1_36::Native,
         Dialect::V1_37 => &v1_37::Native,
         Dialect::V1_37Composites => &composites::Native,
     }
+}
+
+impl SchedulerKind {
+    /// Kubernetes' own kube-scheduler.
+    pub const NATIVE: Self = Self::new("native");
+}
+
+pub static ENTRY: Entry = Entry {
+    kind: SchedulerKind::NATIVE,
+    listens: Listens::DefaultProfile,
+    stray_name_hint: "",
+    backend: |cluster, _| match cluster.native {
+        Some(dialect) => Ok(backend(dialect)),
+        None => Err(Unavailable::Lacking(lacking(cluster.release))),
+    },
+    rows: &[
+        ("native 1.35", &v1_35::Native),
+        ("native 1.36", &v1_36::Native),
+        ("native 1.37", &v1_37::Native),
+        ("native 1.37-composites", &composites::Native),
+    ],
+};
+
+/// What the cluster lacks when it serves none of the APIs.
+fn lacking(release: Option<Release>) -> String {
+    let lacks = release.map_or_else(
+        || {
+            "Kubernetes 1.35 to 1.37 with the feature gate GenericWorkload and the API \
+             scheduling.k8s.io/v1alpha1, v1alpha2 or v1beta1 is needed"
+                .to_owned()
+        },
+        Release::lacks,
+    );
+    format!("the cluster does not serve native gangs: {lacks}")
 }
 
 const ABILITIES: Abilities = Abilities {

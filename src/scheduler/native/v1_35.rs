@@ -4,13 +4,14 @@
 use kube::core::DynamicObject;
 use serde_json::{Value, json};
 
-use crate::gang::{Gang, Member, Owner, Plan, SchedulerKind, Shape};
+use crate::gang::{Gang, Member, Owner, Plan, Shape};
 use crate::scheduler::abilities::{Abilities, LinkSite};
 use crate::scheduler::object::{Scope, object};
-use crate::scheduler::{Marks, NativeLink, Scheduler};
+use crate::scheduler::{Entry, Marks, NativeLink, Scheduler};
 
 use super::{
-    ABILITIES, LOST_LINK, MAX_TEMPLATES, controller_ref, gang_policy, plan_identity, workload_name,
+    ABILITIES, ENTRY, LOST_LINK, MAX_TEMPLATES, controller_ref, gang_policy, plan_identity,
+    workload_name,
 };
 
 pub struct Native;
@@ -28,8 +29,8 @@ static V1_35: Abilities = Abilities {
 };
 
 impl Scheduler for Native {
-    fn kind(&self) -> SchedulerKind {
-        SchedulerKind::Native
+    fn entry(&self) -> &'static Entry {
+        &ENTRY
     }
 
     fn abilities(&self) -> &'static Abilities {

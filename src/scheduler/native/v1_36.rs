@@ -3,12 +3,12 @@
 use kube::core::DynamicObject;
 use serde_json::json;
 
-use crate::gang::{Gang, Member, Owner, Plan, SchedulerKind, Shape};
+use crate::gang::{Gang, Member, Owner, Plan, Shape};
 use crate::scheduler::abilities::Abilities;
-use crate::scheduler::{LinkSite, Marks, Scheduler, Snapshot};
+use crate::scheduler::{Entry, LinkSite, Marks, Scheduler, Snapshot};
 
 use super::v1_37::scheduling_group;
-use super::{ABILITIES, LOST_LINK, gang_policy, link_site, pod_group, pod_groups};
+use super::{ABILITIES, ENTRY, LOST_LINK, gang_policy, link_site, pod_group, pod_groups};
 
 pub struct Native;
 
@@ -20,8 +20,8 @@ static V1_36: Abilities = Abilities {
 const API: &str = "scheduling.k8s.io/v1alpha2";
 
 impl Scheduler for Native {
-    fn kind(&self) -> SchedulerKind {
-        SchedulerKind::Native
+    fn entry(&self) -> &'static Entry {
+        &ENTRY
     }
 
     fn abilities(&self) -> &'static Abilities {

@@ -4,11 +4,11 @@
 use kube::core::DynamicObject;
 use serde_json::{Value, json};
 
-use crate::gang::{Gang, GangName, Member, Owner, Plan, SchedulerKind, Shape};
+use crate::gang::{Gang, GangName, Member, Owner, Plan, Shape};
 use crate::scheduler::abilities::{Abilities, QuorumChange};
-use crate::scheduler::{LinkSite, Marks, NativeLink, Scheduler, Snapshot};
+use crate::scheduler::{Entry, LinkSite, Marks, NativeLink, Scheduler, Snapshot};
 
-use super::{ABILITIES, LOST_LINK, gang_policy, link_site, pod_groups};
+use super::{ABILITIES, ENTRY, LOST_LINK, gang_policy, link_site, pod_groups};
 
 pub struct Native;
 
@@ -32,8 +32,8 @@ pub fn scheduling_group(member: &Member) -> Marks {
 }
 
 impl Scheduler for Native {
-    fn kind(&self) -> SchedulerKind {
-        SchedulerKind::Native
+    fn entry(&self) -> &'static Entry {
+        &ENTRY
     }
 
     fn abilities(&self) -> &'static Abilities {

@@ -21,10 +21,26 @@ use crate::gang::{Order, PartName, RoleStamp, Stamp, link};
 
 use super::abilities::{Abilities, Bundles, Later, LinkSite, NewRoom, Priorities, QuorumChange};
 use super::abilities::{Resume, Support, Timeouts};
-use super::{Marks, Scheduler, pod_group, scheduler_name};
+use super::{Entry, Listens, Marks, Scheduler, pod_group, scheduler_name};
 use task_groups::{groups, kin, wishes};
 
 pub struct Yunikorn;
+
+impl SchedulerKind {
+    /// Apache YuniKorn.
+    pub const YUNIKORN: Self = Self::new("yunikorn");
+}
+
+pub static ENTRY: Entry = Entry {
+    kind: SchedulerKind::YUNIKORN,
+    listens: Listens::To("yunikorn"),
+    // Its admission controller (1.8) gives YuniKorn every pod outside of kube-system, whatever
+    // scheduler the pod names.
+    stray_name_hint: "; if YuniKorn's admission controller has written it, annotate the namespace \
+                      with yunikorn.apache.org/namespace.enableYuniKorn: \"false\"",
+    backend: |_, _| Ok(&Yunikorn),
+    rows: &[("yunikorn", &Yunikorn)],
+};
 
 static ABILITIES: Abilities = Abilities {
     bundle: Bundles::WithinWorkload(
@@ -57,27 +73,31 @@ const QUEUE: &str = "yunikorn.apache.org/queue";
 const HARD: &str = "placeholderTimeoutInSeconds=31536000 gangSchedulingStyle=Hard";
 
 impl Scheduler for Yunikorn {
-    fn kind(&self) -> SchedulerKind {
-        SchedulerKind::Yunikorn
+    fn entry(&self) -> &'static Entry {
+        &ENTRY
+    }
+
+    fn needs_api(&self) -> bool {
+        false
     }
 
     fn abilities(&self) -> &'static Abilities {
         &ABILITIES
     }
 
-    fn stamp(&self, plan: &Plan, role: &Role) -> Marks {
+    fn template_marks(&self, plan: &Plan, role: &Role) -> Marks {
         let queue = plan.policy.queue.as_ref();
         Marks {
             labels: queue
                 .map(|queue| (QUEUE, queue.value.clone()))
                 .into_iter()
                 .collect(),
-            scheduler_name: scheduler_name(self.kind(), role),
+            scheduler_name: scheduler_name(&ENTRY, role),
             ..Marks::default()
         }
     }
 
-    fn fill(&self, plan: &Plan, part: &Part, role: &Role, stamp: &mut Stamp) {
+    fn extend_stamp(&self, plan: &Plan, part: &Part, role: &Role, stamp: &mut Stamp) {
         let (counts, mut groups) = groups(plan, part);
         placeholder::keep_asked_labels(&mut groups);
         let alike: Vec<&str> = role.shape.written.shared().chain([QUEUE]).collect();

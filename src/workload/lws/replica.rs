@@ -64,11 +64,11 @@ pub fn is_leader(meta: &Meta<'_>) -> bool {
 /// another scheduler that link means nothing.
 pub fn ganged_on(meta: &Meta<'_>) -> Option<SchedulerKind> {
     if meta.annotation(OWN_GANG).is_some() {
-        return Some(SchedulerKind::Native);
+        return Some(SchedulerKind::NATIVE);
     }
     let link = meta.annotation(link::VOLCANO.key)?;
     let theirs = [NAME, GROUP_INDEX, REVISION].map(|key| meta.label(key).unwrap_or_default());
-    (link == theirs.join("-")).then_some(SchedulerKind::Volcano)
+    (link == theirs.join("-")).then_some(SchedulerKind::VOLCANO)
 }
 
 /// What tells this life of the replica from others: the key that the pod has, or a fresh one for a

@@ -229,7 +229,7 @@ async fn serve(signer: Signer, port: u16) -> Result<Arc<Certificates>> {
         max_connection_age: Duration::ZERO,
         ..Config::default()
     };
-    let cluster = Snapshot::assumed(SchedulerKind::Native, Dialect::V1_37);
+    let cluster = Snapshot::assumed(SchedulerKind::NATIVE, Dialect::V1_37);
     let handler: Handler = Arc::new(move |phase, body| answer(phase, body, &cluster));
     let server = Server::bind(config, Arc::clone(&certificates), handler).await?;
     tokio::spawn(server.run(std::future::pending()));
