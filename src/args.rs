@@ -6,10 +6,11 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 use crate::cli::check::Output;
+use crate::gang::Unasked;
 use crate::gang::name::is_dns_subdomain;
-use crate::gang::{SchedulerKind, Unasked};
-use crate::scheduler::{self, Dialect, KoordinatorWay, Snapshot};
+use crate::scheduler::{SchedulerArgs, Snapshot};
 use crate::server::LogFormat;
+use crate::workload::lws;
 
 /// Gang scheduling for any Kubernetes workload on any scheduler: pods that start together or not
 /// at all.
@@ -167,29 +168,8 @@ pub struct Files {
 /// What is taken for granted about a cluster that nobody has looked at.
 #[derive(Debug, Args)]
 pub struct Cluster {
-    /// Scheduler of workloads that name none: native, volcano, coscheduling, koordinator,
-    /// yunikorn, kai. Without it: what the cluster serves, or native where there is no cluster
-    #[arg(long, env = "MUSTER_SCHEDULER", value_name = "NAME", value_parser = parse_scheduler)]
-    pub scheduler: Option<SchedulerKind>,
-
-    /// Kubernetes version, for native gangs where there is no cluster: 1.35, 1.36, 1.37, or 1.37-composites (with CompositePodGroups, for bundles)
-    #[arg(
-        long,
-        env = "MUSTER_KUBERNETES",
-        default_value = "1.37",
-        value_name = "VERSION"
-    )]
-    pub kubernetes: Dialect,
-
-    /// How Koordinator is told of new gangs; those that exist keep their way
-    #[arg(
-        long,
-        env = "MUSTER_KOORDINATOR",
-        value_name = "WAY",
-        value_enum,
-        default_value_t
-    )]
-    pub koordinator: KoordinatorWay,
+    #[command(flatten)]
+    pub schedulers: SchedulerArgs,
 
     /// Which LeaderWorkerSets are gangs, replica by replica: those that say so in the annotation
     /// muster.dev/gang-mode, or all but those that say Off. A cluster needs the overlay
@@ -206,18 +186,12 @@ pub struct Cluster {
 
 impl Cluster {
     pub fn snapshot(&self) -> Snapshot {
-        let scheduler = self.scheduler.unwrap_or(SchedulerKind::NATIVE);
+        let ganged = self.leader_worker_sets == Unasked::Ganged;
         Snapshot {
-            koordinator: self.koordinator,
-            leader_worker_sets: self.leader_worker_sets,
-            ..Snapshot::assumed(scheduler, self.kubernetes)
+            ganged_unasked: ganged.then_some(lws::view::KIND).into_iter().collect(),
+            ..self.schedulers.snapshot()
         }
     }
-}
-
-fn parse_scheduler(word: &str) -> Result<SchedulerKind, String> {
-    scheduler::parse(word)
-        .ok_or_else(|| format!("must be one of {}", scheduler::names().join(", ")))
 }
 
 /// A name that a certificate can carry.

@@ -9,7 +9,7 @@ use muster::controller::decide::{self, Actions, Seen, State, Workload};
 use muster::controller::observe::{Phase, Pod};
 use muster::controller::partners;
 use muster::gang::{Attempt, SchedulerKind, WorkloadRef};
-use muster::scheduler::{Dialect, KoordinatorWay, Snapshot};
+use muster::scheduler::{Dialect, Snapshot};
 use muster::workload::jobset::view::JobSet;
 use serde_json::{Value, json};
 
@@ -352,10 +352,7 @@ fn a_bundle_that_is_too_large_in_all_is_told() {
 fn what_cannot_name_gangs_of_others_refuses_partners() {
     let text = std::fs::read_to_string(common::fixtures("rules/bundle-with-others.yaml"));
     let jobset = common::documents(&text.unwrap())[0].clone();
-    let annotations = Snapshot {
-        koordinator: KoordinatorWay::Annotations,
-        ..koordinator()
-    };
+    let annotations = koordinator().with_variant(SchedulerKind::KOORDINATOR, "annotations");
     let mut native = jobset.clone();
     native["metadata"]["annotations"]["muster.dev/scheduler"] = json!("native");
     let composites = Snapshot::assumed(SchedulerKind::NATIVE, Dialect::V1_37Composites);

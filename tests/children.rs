@@ -8,7 +8,7 @@ use muster::admission::object::Kind;
 use muster::admission::{Decision, Phase};
 use muster::cli::admit;
 use muster::gang::SchedulerKind;
-use muster::scheduler::{Dialect, JobTemplates, KoordinatorWay, Snapshot};
+use muster::scheduler::{Dialect, JobTemplates, Snapshot};
 use muster::workload::jobset::children::{self, ChildRef};
 use serde_json::{Value, json};
 
@@ -60,10 +60,9 @@ fn replicas_and_attempts_get_gangs_of_their_own() {
 #[test]
 fn a_child_follows_its_stamp_and_not_the_configuration() {
     let by_object = Snapshot::assumed(SchedulerKind::KOORDINATOR, Dialect::V1_37);
-    let by_annotations = Snapshot {
-        koordinator: KoordinatorWay::Annotations,
-        ..by_object.clone()
-    };
+    let by_annotations = by_object
+        .clone()
+        .with_variant(SchedulerKind::KOORDINATOR, "annotations");
     let name = "gang.scheduling.koordinator.sh/name";
     let linked = |stamped: &Snapshot, now: &Snapshot| {
         let job = mutated(Kind::Job, None, &job(&stored(stamped), 0, 0), now);
@@ -76,10 +75,8 @@ fn a_child_follows_its_stamp_and_not_the_configuration() {
 /// Koordinator waits for ever when the gangs of a bundle do not name the same group.
 #[test]
 fn every_gang_of_a_bundle_names_the_same_group_and_itself() {
-    let cluster = Snapshot {
-        koordinator: KoordinatorWay::Annotations,
-        ..Snapshot::assumed(SchedulerKind::KOORDINATOR, Dialect::V1_37)
-    };
+    let cluster = Snapshot::assumed(SchedulerKind::KOORDINATOR, Dialect::V1_37)
+        .with_variant(SchedulerKind::KOORDINATOR, "annotations");
     let text = std::fs::read_to_string(common::fixtures("rules/bundle-on-koordinator.yaml"));
     let jobset = &common::documents(&text.unwrap())[0];
     let jobset = admit::create(Kind::JobSet, jobset, &cluster)

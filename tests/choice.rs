@@ -6,7 +6,7 @@ mod common;
 use muster::admission::object::Kind;
 use muster::cli::admit;
 use muster::gang::SchedulerKind;
-use muster::scheduler::{self, KoordinatorWay, Snapshot};
+use muster::scheduler::{self, Snapshot};
 use serde_json::{Value, json};
 
 const NATIVE: SchedulerKind = SchedulerKind::NATIVE;
@@ -31,11 +31,10 @@ fn jobset() -> Value {
 
 /// A cluster that somebody has looked at.
 fn cluster(served: &[SchedulerKind]) -> Snapshot {
-    Snapshot {
-        default: None,
-        served: served.to_vec(),
-        ..common::cluster()
-    }
+    let mut cluster = common::cluster();
+    cluster.default = None;
+    cluster.served.retain(|api| served.contains(&api.scheduler));
+    cluster
 }
 
 /// The scheduler that is chosen, or why none is.
@@ -55,7 +54,7 @@ fn each_way_to_choose_comes_before_the_next() {
     let mut jobset = jobset();
     let mut all = cluster(&[NATIVE]);
     assert_eq!(chosen(&jobset, &all).as_deref(), Ok("native"), "discovery");
-    all.served = vec![NATIVE, VOLCANO, COSCHEDULING, KOORDINATOR, KAI];
+    all.served = cluster(&[NATIVE, VOLCANO, COSCHEDULING, KOORDINATOR, KAI]).served;
     all.default = Some(KOORDINATOR);
     assert_eq!(
         chosen(&jobset, &all).as_deref(),
@@ -116,7 +115,7 @@ fn what_needs_no_api_is_never_missing() {
     assert_eq!(chosen(&jobset, &none).as_deref(), Ok("yunikorn"));
     jobset["metadata"]["annotations"]["muster.dev/scheduler"] = json!("koordinator");
     assert!(chosen(&jobset, &none).is_err());
-    none.koordinator = KoordinatorWay::Annotations;
+    none = none.with_variant(KOORDINATOR, "annotations");
     assert_eq!(chosen(&jobset, &none).as_deref(), Ok("koordinator"));
 }
 

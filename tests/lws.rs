@@ -8,7 +8,7 @@ use muster::admission::object::{self, Kind, Object};
 use muster::admission::{Decision, Phase};
 use muster::controller::decide::{self as reconciler, Actions, Seen, State, Workload};
 use muster::controller::observe::{Pod, WatchedPod};
-use muster::gang::{SchedulerKind, Unasked};
+use muster::gang::SchedulerKind;
 use muster::scheduler::{self, Dialect, DynamicObject, Snapshot};
 use muster::workload::lws::children::{self, ReplicaRef};
 use serde_json::{Value, json};
@@ -267,7 +267,7 @@ fn a_scheduler_name_that_muster_wrote_does_not_bind_the_next_template() {
 #[test]
 fn by_configuration_all_are_ganged_but_those_that_say_off() {
     let cluster = Snapshot {
-        leader_worker_sets: Unasked::Ganged,
+        ganged_unasked: vec!["LeaderWorkerSet"],
         ..cluster()
     };
     let mut plain = manifest();

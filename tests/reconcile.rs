@@ -11,7 +11,7 @@ use muster::cli::admit;
 use muster::controller::decide::{self, Actions, Seen, State, Workload};
 use muster::controller::observe::{Phase, Pod};
 use muster::gang::{Attempt, SchedulerKind};
-use muster::scheduler::{Dialect, KoordinatorWay, Snapshot};
+use muster::scheduler::{Dialect, Snapshot};
 use serde_json::{Value, json};
 
 fn native(dialect: Dialect) -> Snapshot {
@@ -218,10 +218,8 @@ fn a_native_bundle_gets_its_composite_and_then_no_write() {
 
 #[test]
 fn a_gang_without_an_object_is_as_old_as_its_oldest_pod() {
-    let cluster = Snapshot {
-        koordinator: KoordinatorWay::Annotations,
-        ..Snapshot::assumed(SchedulerKind::KOORDINATOR, Dialect::V1_37)
-    };
+    let cluster = Snapshot::assumed(SchedulerKind::KOORDINATOR, Dialect::V1_37)
+        .with_variant(SchedulerKind::KOORDINATOR, "annotations");
     let jobset = stored(&cluster);
     let mut pods = [pod(0, 0, Phase::Pending), pod(0, 0, Phase::Pending)];
     let ago = |seconds| Some(Timestamp::now() - Duration::from_secs(seconds));
@@ -240,10 +238,9 @@ fn a_gang_without_an_object_is_as_old_as_its_oldest_pod() {
 #[test]
 fn a_gang_keeps_its_way_when_the_configuration_changes() {
     let by_object = Snapshot::assumed(SchedulerKind::KOORDINATOR, Dialect::V1_37);
-    let by_annotations = Snapshot {
-        koordinator: KoordinatorWay::Annotations,
-        ..by_object.clone()
-    };
+    let by_annotations = by_object
+        .clone()
+        .with_variant(SchedulerKind::KOORDINATOR, "annotations");
     let jobset = stored(&by_annotations);
     assert!(decide(&jobset, &[], &[], &by_object).apply.is_empty());
     let jobset = stored(&by_object);

@@ -6,7 +6,7 @@ use common::{expect, files, no_orphans};
 use muster::cli::check::Output;
 use muster::cli::{admit, render};
 use muster::gang::SchedulerKind;
-use muster::scheduler::{Dialect, KoordinatorWay, Snapshot, SubGroups};
+use muster::scheduler::{Dialect, Snapshot};
 
 /// Every backend that there is, by the name that its expectations carry.
 fn backends() -> Vec<(String, Snapshot)> {
@@ -34,10 +34,8 @@ fn backends() -> Vec<(String, Snapshot)> {
 }
 
 fn by_annotations() -> Snapshot {
-    Snapshot {
-        koordinator: KoordinatorWay::Annotations,
-        ..Snapshot::assumed(SchedulerKind::KOORDINATOR, Dialect::V1_37)
-    }
+    Snapshot::assumed(SchedulerKind::KOORDINATOR, Dialect::V1_37)
+        .with_variant(SchedulerKind::KOORDINATOR, "annotations")
 }
 
 fn rendered(dir: &str, name: &str, cluster: &Snapshot) -> String {
@@ -102,7 +100,7 @@ fn quorums_bundles_priorities_and_nine_gangs_reach_the_schedulers_objects() {
             "bundle",
             "volcano-1.13",
             Snapshot {
-                sub_groups: SubGroups::Missing,
+                found: Vec::new(),
                 ..dialect(Dialect::V1_37)
             },
         ),

@@ -3,7 +3,7 @@
 use super::children::deny;
 use super::patch::{PatchBuilder, has_link};
 use super::{Decided, Decision, Phase, Review};
-use crate::gang::link::{ALL as LINKS, LinkPlace};
+use crate::gang::link::LinkPlace;
 use crate::gang::{FieldError, FieldPath, Member, Round, Stamp};
 use crate::scheduler::{self, Marks, Scheduler, Snapshot};
 use crate::workload::child::{self, Pod, PodSpec};
@@ -126,8 +126,8 @@ impl Linked {
         let marks = &self.marks;
         let mut annotations = marks.annotations.keys().filter(|key| is_link(key));
         let mut labels = marks.labels.keys().filter(|key| is_link(key));
-        let at = match (&marks.native, annotations.next(), labels.next()) {
-            (Some(link), _, _) => FieldPath::new("spec").child(link.field()),
+        let at = match (&marks.link_field, annotations.next(), labels.next()) {
+            (Some((field, _)), _, _) => FieldPath::new("spec").child(field),
             (_, Some(key), _) => metadata.child("annotations").key(key),
             (_, _, Some(key)) => metadata.child("labels").key(key),
             (None, None, None) => metadata,
@@ -162,14 +162,14 @@ impl Linked {
         let labels = links.into_iter().all(|(k, v)| holds(k, label(k), v));
         let mut annotations = marks.annotations.iter();
         let annotations = annotations.all(|(k, v)| holds(k, annotation(k), v));
-        let native = marks.native.as_ref();
-        let native = native.is_none_or(|link| has_link(spec, link));
-        labels && annotations && native
+        let field = marks.link_field.as_ref();
+        let field = field.is_none_or(|(field, link)| has_link(spec, field, link));
+        labels && annotations && field
     }
 }
 
 fn is_link(key: &str) -> bool {
-    LINKS.iter().any(|link| link.key == key)
+    scheduler::links().any(|link| link.key == key)
 }
 
 /// Whether a mark is there. A link says whose member the pod is; what else it carries may have

@@ -10,7 +10,7 @@ use json_patch::jsonptr::PointerBuf;
 use json_patch::{AddOperation, Patch, PatchOperation, RemoveOperation};
 use serde_json::{Map, Value};
 
-use crate::scheduler::{Marks, NativeLink};
+use crate::scheduler::Marks;
 use crate::workload::child::PodSpec;
 use crate::workload::view::{Entries, Meta};
 
@@ -145,10 +145,10 @@ impl PatchBuilder {
     ) {
         self.metadata(base, meta, &marks.labels, &marks.annotations);
         self.scheduler_name(base, spec.scheduler_name.as_deref(), marks);
-        if let Some(link) = &marks.native
-            && !has_link(spec, link)
+        if let Some((field, link)) = &marks.link_field
+            && !has_link(spec, field, link)
         {
-            self.set(join(base, &["spec", link.field()]), link.to_value());
+            self.set(join(base, &["spec", field]), link.clone());
         }
         for (field, value) in &marks.fields {
             self.set(join(base, &["spec", field]), value.clone());
@@ -156,23 +156,16 @@ impl PatchBuilder {
     }
 }
 
-/// Whether a pod spec already carries exactly this link.
-pub fn has_link(spec: &PodSpec<'_>, link: &NativeLink) -> bool {
-    match link {
-        NativeLink::SchedulingGroup { pod_group_name } => spec
-            .scheduling_group
-            .as_ref()
-            .is_some_and(|group| group.pod_group_name.as_deref() == Some(pod_group_name)),
-        NativeLink::WorkloadRef {
-            name,
-            pod_group,
-            replica_key,
-        } => spec.workload_ref.as_ref().is_some_and(|current| {
-            current.name.as_deref() == Some(name)
-                && current.pod_group.as_deref() == Some(pod_group)
-                && current.pod_group_replica_key.as_deref() == replica_key.as_deref()
-        }),
-    }
+/// Whether a pod spec already carries exactly this link in that field; what is null is not there.
+pub fn has_link(spec: &PodSpec<'_>, field: &str, link: &Value) -> bool {
+    let current = spec.link_field(field);
+    let current = current.and_then(|raw| serde_json::from_str::<Value>(raw.get()).ok());
+    current.is_some_and(|mut current| {
+        if let Some(entries) = current.as_object_mut() {
+            entries.retain(|_, value| !value.is_null());
+        }
+        current == *link
+    })
 }
 
 /// The wanted entries that are not there with that value.

@@ -176,7 +176,7 @@ pub fn follow(
         standings.push(Standing {
             stranded,
             suspect: backend.suspect(),
-            ..standing(gang, &mine, seen.made)
+            ..standing(gang, &mine, seen.made, backend)
         });
     }
     lacking::tell(&gangs, seen.partners, &mut standings);

@@ -1,18 +1,13 @@
-//! What Muster has made for gangs, as it is found: whether it is as wanted, still in use, and what
-//! the scheduler says on it. No client here.
+//! What Muster has made for gangs, as it is found: whether it is as wanted, and still in use. No
+//! client here.
 
 use std::collections::BTreeMap;
 
 use kube::core::DynamicObject;
-use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use super::observe::Pod;
-use crate::scheduler::object;
-
-/// The hash of what was applied last, as an annotation on each object that Muster makes. A gang
-/// whose objects carry the hash of what is wanted is settled: no write, also after a restart.
-pub const APPLIED: &str = "muster.dev/applied";
+use crate::gang::keys::{self, APPLIED};
 
 /// Drops what no decision reads from any watched object.
 pub fn strip_metadata(object: &mut DynamicObject) {
@@ -54,12 +49,12 @@ pub fn is_settled(wanted: &DynamicObject, made: &[DynamicObject]) -> bool {
 pub fn in_use(object: &DynamicObject, pods: &[Pod]) -> bool {
     let labels = object.metadata.labels.as_ref();
     let label = |key: &str| labels.and_then(|l| l.get(key)).map(String::as_str);
-    if let Some(key) = label(object::LIFE) {
+    if let Some(key) = label(keys::LIFE) {
         let lives = |pod: &Pod| pod.life.as_ref().is_some_and(|life| life.key == key);
         return pods.iter().any(|pod| pod.phase.is_live() && lives(pod));
     }
-    let (part, index) = (label(object::PART), label(object::INDEX));
-    let (whole, own) = attempt(label(object::ATTEMPT).unwrap_or("0"));
+    let (part, index) = (label(keys::GANG), label(keys::INDEX));
+    let (whole, own) = attempt(label(keys::ATTEMPT).unwrap_or("0"));
     pods.iter().filter(|pod| pod.phase.is_live()).any(|pod| {
         pod.attempt.whole == whole
             && part.is_none_or(|part| part == pod.part)
@@ -70,49 +65,4 @@ pub fn in_use(object: &DynamicObject, pods: &[Pod]) -> bool {
 fn attempt(text: &str) -> (u32, u32) {
     let (whole, own) = text.split_once('-').unwrap_or((text, "0"));
     (whole.parse().unwrap_or(0), own.parse().unwrap_or(0))
-}
-
-/// Volcano (1.14) leaves `Unschedulable=True` in place when the gang is scheduled after all, and
-/// adds `Scheduled=True` with its own time; both times are UTC and of one length.
-fn is_stale(unschedulable: &Value, conditions: &[Value]) -> bool {
-    let time = |c: &Value| c["lastTransitionTime"].as_str().map(str::to_owned);
-    let mut scheduled = conditions.iter().filter(|c| c["type"] == "Scheduled");
-    scheduled.any(|c| c["status"] == "True" && time(c) >= time(unschedulable))
-}
-
-/// The scheduler's own word on a gang, from its object's conditions.
-pub fn scheduler_reason(object: &DynamicObject) -> Option<String> {
-    let conditions = object.data["status"]["conditions"].as_array()?;
-    let unmet = conditions.iter().rev().find(|c| {
-        let kind = c["type"].as_str().unwrap_or_default();
-        // Native: PodGroupScheduled (1.36), PodGroupInitiallyScheduled (1.37) is False;
-        // Volcano: Unschedulable is True.
-        kind.ends_with("Scheduled") && c["status"] == "False"
-            || kind == "Unschedulable" && c["status"] == "True" && !is_stale(c, conditions)
-    })?;
-    unmet["message"].as_str().map(str::to_owned)
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    #[test]
-    fn what_volcano_said_before_it_scheduled_the_gang_is_not_its_word_any_more() {
-        let kind = super::super::write::resource("scheduling.volcano.sh", "v1beta1", "PodGroup");
-        let reason = |scheduled: &str| {
-            let mut group = DynamicObject::new("train", &kind);
-            let condition = |kind: &str, time: &str| json!({"type": kind, "status": "True", "message": kind, "lastTransitionTime": time});
-            group.data = json!({"status": {"conditions": [
-                condition("Unschedulable", "2026-01-01T00:00:05Z"),
-                condition("Scheduled", scheduled),
-            ]}});
-            scheduler_reason(&group)
-        };
-        assert_eq!(reason("2026-01-01T00:00:07Z"), None);
-        let again = reason("2026-01-01T00:00:03Z");
-        assert_eq!(again.as_deref(), Some("Unschedulable"));
-    }
 }

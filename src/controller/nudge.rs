@@ -22,8 +22,7 @@ use kube::{Client, ResourceExt as _};
 use serde_json::json;
 use tokio::sync::Notify;
 
-/// When room may have appeared, as an annotation on the gang's object.
-pub const NUDGED: &str = "muster.dev/nudged";
+use crate::gang::keys::NUDGED;
 
 /// Not [`super::write::MANAGER`]: what that one no longer says is taken away.
 const MANAGER: &str = "muster-nudge";

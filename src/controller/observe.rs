@@ -6,7 +6,7 @@ use k8s_openapi::jiff::Timestamp;
 use kube::core::{Object, ObjectMeta};
 use serde::{Deserialize, Serialize};
 
-use crate::gang::{Attempt, Identity, Round, Stamp, link};
+use crate::gang::{Attempt, Identity, Round, Stamp};
 use crate::workload::lws::replica;
 use crate::workload::{child, keys};
 
@@ -108,9 +108,16 @@ const READ: [&str; 11] = [
     child::JOBSET_UID,
 ];
 
-/// The annotations of a replica's leader that are read: its stamp, and signs of a gang that
+/// Whether an annotation of a replica's leader is read: its stamp, and signs of a gang that
 /// LeaderWorkerSet makes itself.
-const LEADERS: [&str; 3] = [keys::STAMP, link::VOLCANO.key, replica::OWN_GANG];
+fn read_of_leader(key: &str) -> bool {
+    key == keys::STAMP || is_theirs(key)
+}
+
+/// Whether LeaderWorkerSet writes this annotation on pods that it gangs itself.
+fn is_theirs(key: &str) -> bool {
+    key == replica::OWN_GANG || replica::own_links().any(|link| link.key == key)
+}
 
 /// Cuts a watched pod down to what is read of it, before it goes into the cache.
 pub fn strip_pod(pod: &mut WatchedPod) {
@@ -119,7 +126,7 @@ pub fn strip_pod(pod: &mut WatchedPod) {
     labels.retain(|key, _| READ.contains(&key.as_str()));
     // One stamp is enough of a replica.
     let leads = labels.get(replica::WORKER_INDEX).is_some_and(|i| i == "0");
-    let read = |key: &str| key == keys::ROUND || leads && LEADERS.contains(&key);
+    let read = |key: &str| key == keys::ROUND || leads && read_of_leader(key);
     let mut annotations = metadata.annotations.unwrap_or_default();
     annotations.retain(|key, _| read(key));
     pod.metadata = ObjectMeta {
@@ -190,8 +197,7 @@ impl Life {
         let annotations = meta.annotations.as_ref();
         let stamp = annotations.and_then(|a| a.get(keys::STAMP));
         let leads = label(replica::WORKER_INDEX) == "0";
-        let theirs = [link::VOLCANO.key, replica::OWN_GANG];
-        let theirs = annotations.is_some_and(|a| theirs.iter().any(|key| a.contains_key(*key)));
+        let theirs = annotations.is_some_and(|a| a.keys().any(|key| is_theirs(key)));
         let linked = match labels.contains_key(keys::INDEX) {
             true => Linked::Yes,
             false if theirs => Linked::Elsewhere,
@@ -248,7 +254,7 @@ mod tests {
     #[test]
     fn a_stripped_leader_keeps_its_stamp_and_a_worker_does_not() {
         let pod = |index: &str| {
-            let stamp = r#"{"scheduler":"volcano","level":"Replica","size":4,"quorum":4}"#;
+            let stamp = r#"{"scheduler":"some","level":"Replica","size":4,"quorum":4}"#;
             let mut pod: WatchedPod = serde_json::from_value(json!({
                 "metadata": {"labels": {"muster.dev/gang": "replica", "muster.dev/index": "0",
                         "leaderworkerset.sigs.k8s.io/name": "serve",

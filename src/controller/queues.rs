@@ -1,7 +1,6 @@
 //! What is wrong with the queue of a gang that waits.
 //!
-//! Volcano (1.14) and KAI (0.12) say nothing of a queue that does not exist; of a closed one Volcano
-//! says that room is short. So the queue is looked up, only while a gang waits and only to say why.
+//! Schedulers say nothing of a queue that does not exist, or of a closed one that room is short. So the queue is looked up, only while a gang waits and only to say why.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -55,7 +54,7 @@ impl Queues {
         let kind = resource(group, version, "Queue");
         let api: Api<DynamicObject> = Api::all_with(self.client.clone(), &kind);
         match api.get(name).await {
-            Ok(found) => wrong(name, &found),
+            Ok(found) => queue.trouble(&found),
             // Of an API that is not served the answer names no object.
             Err(kube::Error::Api(status)) if status.is_not_found() => status
                 .details
@@ -66,32 +65,5 @@ impl Queues {
                 None
             }
         }
-    }
-}
-
-/// KAI's queues have no state; one that exists is open.
-fn wrong(name: &str, queue: &DynamicObject) -> Option<String> {
-    let state = queue.data["status"]["state"].as_str()?;
-    (state != "Open").then(|| format!("queue {name:?} is {}", state.to_lowercase()))
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    #[test]
-    fn only_a_queue_whose_state_is_not_open_is_in_the_way() {
-        let said = |status| {
-            let kind = resource("scheduling.volcano.sh", "v1beta1", "Queue");
-            let mut queue = DynamicObject::new("night", &kind);
-            queue.data = json!({"status": status});
-            wrong("night", &queue)
-        };
-        assert_eq!(said(json!({"state": "Open"})), None);
-        assert_eq!(said(json!({})), None);
-        let closed = said(json!({"state": "Closed"}));
-        assert_eq!(closed.as_deref(), Some("queue \"night\" is closed"));
     }
 }

@@ -143,7 +143,8 @@ mod tests {
         let kind = GroupVersionKind::gvk("scheduling.k8s.io", "v1beta1", "PodGroup");
         let mut object = DynamicObject::new(name, &ApiResource::from_gvk(&kind)).within("ml");
         object.metadata.uid = Some(uid.to_owned());
-        object.metadata.annotations = Some([(made::APPLIED.to_owned(), hash.to_owned())].into());
+        object.metadata.annotations =
+            Some([(crate::gang::keys::APPLIED.to_owned(), hash.to_owned())].into());
         object
     }
 

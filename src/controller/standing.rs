@@ -6,9 +6,9 @@ use std::time::Duration;
 use k8s_openapi::jiff::Timestamp;
 use kube::core::DynamicObject;
 
-use super::made;
 use super::observe::{Phase, Pod};
 use crate::gang::Gang;
+use crate::scheduler::Scheduler;
 
 /// How a gang stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -87,7 +87,12 @@ pub fn strand(gang: &Gang<'_>, pods: &[&Pod], why: &str) -> Option<String> {
     })
 }
 
-pub fn standing(gang: &Gang<'_>, members: &[&Pod], made: &[DynamicObject]) -> Standing {
+pub fn standing(
+    gang: &Gang<'_>,
+    members: &[&Pod],
+    made: &[DynamicObject],
+    backend: &dyn Scheduler,
+) -> Standing {
     let name = gang.name().into_string();
     let bound = count(members, Phase::Bound);
     let done = count(members, Phase::Succeeded);
@@ -99,7 +104,7 @@ pub fn standing(gang: &Gang<'_>, members: &[&Pod], made: &[DynamicObject]) -> St
     } else if bound + done >= gang.quorum() as usize {
         State::Scheduled
     } else {
-        let own = object.and_then(made::scheduler_reason);
+        let own = object.and_then(|object| backend.reason(object));
         let pods = || members.iter().find_map(|pod| pod.unscheduled.clone());
         State::Waiting(own.or_else(pods))
     };

@@ -5,6 +5,7 @@
 
 pub mod duration;
 pub mod field;
+pub mod keys;
 pub mod link;
 pub mod member;
 pub mod name;

@@ -2,6 +2,7 @@
 //! backend's own file holds.
 
 use crate::gang::SchedulerKind;
+use crate::gang::link::LinkKey;
 
 use super::{Scheduler, Snapshot, Unavailable};
 
@@ -12,10 +13,52 @@ pub struct Entry {
     /// Ends the refusal of a pod that is a member of another scheduler's gang and names this one:
     /// what may have written the name, and what to do.
     pub stray_name_hint: &'static str,
+    /// What ties a pod to a gang of the scheduler, so that a link which the user wrote is respected.
+    pub links: &'static [LinkKey],
+    /// The APIs of its objects, of which a cluster serves at most one; the newest first. None where
+    /// it has no objects: then it is a choice on any cluster, and used only where someone names it.
+    pub apis: &'static [Api],
     /// The backend on this cluster, of that variant where it has several (`None`: the default one).
     pub backend: fn(&Snapshot, Option<&str>) -> Result<&'static dyn Scheduler, Unavailable>,
     /// Its rows of `muster schedulers`.
     pub rows: &'static [(&'static str, &'static dyn Scheduler)],
+}
+
+/// The kinds that a scheduler's gangs are made of; served together or not at all.
+pub struct Api {
+    /// The group and version.
+    pub version: &'static str,
+    pub resources: &'static [Resource],
+    /// What else to look for where the API is served.
+    pub probes: &'static [Probe],
+}
+
+/// A kind of objects, and its name in URLs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Resource {
+    pub kind: &'static str,
+    pub plural: &'static str,
+}
+
+/// What most schedulers call a gang.
+pub const POD_GROUPS: Resource = Resource {
+    kind: "PodGroup",
+    plural: "podgroups",
+};
+
+/// Something that one cluster has and another lacks, and that changes what a backend can do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Probe {
+    /// A further kind of objects, which Muster makes where it is served.
+    Resource {
+        version: &'static str,
+        resource: Resource,
+    },
+    /// A field anywhere in the schema of a CRD.
+    Field {
+        crd: &'static str,
+        field: &'static str,
+    },
 }
 
 /// Which `schedulerName` reaches a scheduler.

@@ -7,21 +7,24 @@
 //!
 //! One file and one line. Say it is KAI:
 //!
-//! 1. `scheduler/kai.rs`: a unit struct with `impl Scheduler`. `abilities()` returns a `static`
-//!    [`Abilities`]: what it cannot do goes there as data, and becomes a field error at admission
-//!    ([`refusals`]). `link()` says what a pod carries once its gang is known; `objects()` says
-//!    which objects must exist. `template_marks()` needs writing only if something
-//!    besides `schedulerName` is known when the workload is created, `extend_stamp()` only if a
-//!    link needs more of the plan than the part's numbers.
-//! 2. The scheduler's line in [`backend`], and in [`known`] for `muster schedulers`.
-//! 3. Its link's key in [`crate::gang::link`], if it is not there yet, so that a link which the
-//!    user wrote is respected.
-//! 4. The API that its objects need, among the candidates of `controller::discovery`.
-//! 5. Fixtures: run the tests once with `INSTA_UPDATE=always` and read the new snapshots.
+//! 1. `scheduler/kai.rs`: its constant `SchedulerKind::KAI`, its [`Entry`] (the `schedulerName` that
+//!    it listens to, its links, the APIs of its objects, its rows of `muster schedulers`), and a
+//!    struct with `impl Scheduler`. `abilities()` returns a `static` [`Abilities`]: what it cannot
+//!    do goes there as data, and becomes a field error at admission ([`refusals`]). `link()` says
+//!    what a pod carries once its gang is known; `objects()` says which objects must exist.
+//!    `template_marks()` needs writing only if something besides `schedulerName` is known when the
+//!    workload is created, `extend_stamp()` only if a link needs more of the plan than the part's
+//!    numbers.
+//! 2. The entry's line in [`TABLE`], with the file's `mod` line.
+//!
+//! Options of its own on the command line are a struct in its file, and a field of
+//! [`SchedulerArgs`]. Then fixtures: run the tests once with `INSTA_UPDATE=always` and read the new
+//! snapshots. The reconciler's role (`manifests/`) must allow it the new objects.
 //!
 //! Admission, `check`, `render` and the reconciler call it without a change of their own.
 
 pub mod abilities;
+mod args;
 pub mod cluster;
 mod coscheduling;
 mod entry;
@@ -31,20 +34,25 @@ pub mod marks;
 mod native;
 pub mod object;
 mod pod_group;
+mod queue;
+mod reason;
 mod resolve;
 mod volcano;
 mod yunikorn;
 
 pub use abilities::{Abilities, LinkSite, Resume, refusals};
-pub use cluster::{Dialect, JobTemplates, Release, Snapshot, SubGroups};
-pub use entry::{Entry, Listens};
-pub use koordinator::KoordinatorWay;
+pub use args::SchedulerArgs;
+pub use cluster::{JobTemplates, Release, Served, Snapshot};
+pub use entry::{Api, Entry, Listens, Probe, Resource};
 pub use kube::core::DynamicObject;
-pub use marks::{Marks, NativeLink};
+pub use marks::Marks;
+pub use native::Dialect;
+pub use queue::Queue;
 pub use resolve::{check_scheduler_names, resolve};
 
 use std::str::FromStr;
 
+use crate::gang::link::LinkKey;
 use crate::gang::policy::UnknownWord;
 use crate::gang::{
     FieldError, Gang, Member, Owner, Part, Plan, Role, Round, SchedulerKind, Shape, Stamp,
@@ -59,6 +67,10 @@ static TABLE: [&Entry; 6] = [
     &yunikorn::ENTRY,
     &kai::ENTRY,
 ];
+
+pub fn table() -> &'static [&'static Entry] {
+    &TABLE
+}
 
 /// All values of `muster.dev/scheduler`, for error messages and `--help`.
 pub fn names() -> [&'static str; TABLE.len()] {
@@ -81,6 +93,11 @@ impl FromStr for SchedulerKind {
     fn from_str(word: &str) -> Result<Self, UnknownWord> {
         parse(word).ok_or_else(|| UnknownWord(word.to_owned()))
     }
+}
+
+/// The links of all schedulers.
+pub fn links() -> impl Iterator<Item = LinkKey> {
+    TABLE.iter().flat_map(|entry| entry.links).copied()
 }
 
 /// The scheduler that a pod's `schedulerName` points at, when the name says so by itself.
@@ -107,9 +124,9 @@ pub trait Scheduler: Sync {
     /// What it can and cannot do, as data.
     fn abilities(&self) -> &'static Abilities;
 
-    /// Whether its gangs need the API of one of its objects.
+    /// Whether its gangs need an API of the scheduler.
     fn needs_api(&self) -> bool {
-        true
+        !self.entry().apis.is_empty()
     }
 
     /// What the templates of one role's pods carry: all that is known from the spec alone.
@@ -160,6 +177,11 @@ pub trait Scheduler: Sync {
         None
     }
 
+    /// The scheduler's own word on a gang that waits, from the gang's object.
+    fn reason(&self, _object: &DynamicObject) -> Option<String> {
+        None
+    }
+
     /// The queue that the plan's gangs wait in, where it is an object.
     fn queue(&self, _plan: &Plan) -> Option<Queue> {
         None
@@ -172,13 +194,6 @@ pub trait Scheduler: Sync {
             Resume::SameGang => Round::default(),
         }
     }
-}
-
-/// A queue that is an object of the cluster.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Queue {
-    pub api_version: &'static str,
-    pub name: String,
 }
 
 /// The `schedulerName` that a role's pods still need. Where Kubernetes fills it in, writing it would
@@ -230,10 +245,33 @@ pub fn backend(
     let word = kind.as_str();
     let entry = entry(word).ok_or_else(|| Unavailable::Unknown(word.to_owned()))?;
     let backend = (entry.backend)(cluster, cluster.variant(kind))?;
-    if backend.needs_api() && !cluster.served.contains(&kind) {
-        let served = cluster.served.iter().map(|kind| kind.as_str());
-        let there = served.chain(["yunikorn"]).collect();
+    if backend.needs_api() && cluster.version(kind).is_none() {
+        let served = cluster.served.iter().map(|served| served.scheduler);
+        let anywhere = TABLE.iter().filter(|entry| entry.apis.is_empty());
+        let there = served.chain(anywhere.map(|entry| entry.kind));
+        let there = there.map(SchedulerKind::as_str).collect();
         return Err(Unavailable::NotServed { kind, there });
     }
     Ok(backend)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stamp_of_an_unknown_scheduler_or_variant_has_no_backend() {
+        let cluster = Snapshot::assumed(SchedulerKind::KOORDINATOR, Dialect::V1_37);
+        let why = |scheduler: &str, way: &str| {
+            let text = format!(
+                r#"{{"scheduler":"{scheduler}","way":"{way}","level":"Whole","size":1,"quorum":1}}"#
+            );
+            let stamp = Stamp::parse(&text).unwrap();
+            stamped(&stamp, &cluster).err().map(|why| why.to_string())
+        };
+        assert_eq!(why("koordinator", "annotations"), None);
+        let unknown = why("other", "annotations").unwrap();
+        assert!(unknown.ends_with("yunikorn, kai"), "{unknown}");
+        assert!(why("koordinator", "other").is_some());
+    }
 }

@@ -3,13 +3,11 @@
 //! Annotation on the workload, then its `schedulerName`, then the namespace's label, then the
 //! configured default, then what the cluster serves.
 
+use crate::gang::keys::SCHEDULER as KEY;
 use crate::gang::{FieldError, FieldPath, Plan, Role, SchedulerKind};
 
 use super::cluster::Snapshot;
 use super::{Entry, from_scheduler_name, names, parse};
-
-/// The label on a namespace, and the annotation on a workload.
-const KEY: &str = "muster.dev/scheduler";
 
 /// Chooses the scheduler.
 pub fn resolve(
@@ -40,13 +38,16 @@ pub fn resolve(
     }
     let annotation = FieldPath::new("metadata").child("annotations").key(KEY);
     match cluster.served[..] {
-        [only] => Ok(only),
+        [only] => Ok(only.scheduler),
         [] => Err(FieldError::required(
             annotation,
             "the cluster serves no scheduler that can gang pods; install one, or name it here",
         )),
         ref several => {
-            let names: Vec<&str> = several.iter().map(|kind| kind.as_str()).collect();
+            let names: Vec<&str> = several
+                .iter()
+                .map(|served| served.scheduler.as_str())
+                .collect();
             Err(FieldError::required(
                 annotation,
                 format!(

@@ -7,11 +7,11 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
-use crate::gang::link::LinkKey;
-use crate::gang::link::{self, LinkPlace};
+use crate::gang::link::{LinkKey, LinkPlace};
 use crate::gang::resources::{Container, containers, pod_requests};
 use crate::gang::{Attempt, FieldError, FieldPath, Identity, Level, Member, PartName, Round};
 use crate::gang::{Shape, Stamp, Written};
+use crate::scheduler;
 
 use super::lws::replica;
 use super::view::{Meta, Text, or_default};
@@ -92,9 +92,9 @@ pub struct PodSpec<'a> {
     #[serde(borrow)]
     pub scheduler_name: Option<Text<'a>>,
     #[serde(borrow)]
-    pub scheduling_group: Option<SchedulingGroup<'a>>,
+    scheduling_group: Option<&'a RawValue>,
     #[serde(borrow)]
-    pub workload_ref: Option<WorkloadRef<'a>>,
+    workload_ref: Option<&'a RawValue>,
     // The rest is the pod's shape, read only where a link repeats it.
     #[serde(borrow)]
     node_selector: Option<&'a RawValue>,
@@ -115,6 +115,15 @@ pub struct PodSpec<'a> {
 }
 
 impl PodSpec<'_> {
+    /// A link that stands in this field.
+    pub fn link_field(&self, field: &str) -> Option<&RawValue> {
+        match field {
+            "schedulingGroup" => self.scheduling_group,
+            "workloadRef" => self.workload_ref,
+            _ => None,
+        }
+    }
+
     /// What the pod asks of a node. The apiserver has not checked it yet, and will: what cannot be
     /// read counts as nothing.
     pub fn shape(&self, meta: &Meta<'_>) -> Shape {
@@ -151,31 +160,12 @@ fn read_containers<'a>(raw: Option<&'a RawValue>) -> Vec<Container<'a>> {
     raw.and_then(Result::ok).unwrap_or_default()
 }
 
-#[derive(Debug, Default, Deserialize, PartialEq)]
-#[serde(rename_all = "camelCase", default)]
-pub struct SchedulingGroup<'a> {
-    #[serde(borrow)]
-    pub pod_group_name: Option<Text<'a>>,
-}
-
-#[derive(Debug, Default, Deserialize, PartialEq)]
-#[serde(rename_all = "camelCase", default)]
-pub struct WorkloadRef<'a> {
-    #[serde(borrow)]
-    pub name: Option<Text<'a>>,
-    #[serde(borrow)]
-    pub pod_group: Option<Text<'a>>,
-    #[serde(borrow)]
-    pub pod_group_replica_key: Option<Text<'a>>,
-}
-
 /// Any link that a pod or template already has.
 pub fn existing_link(meta: Option<&Meta<'_>>, spec: &PodSpec<'_>) -> Option<LinkKey> {
-    link::ALL.into_iter().find(|link| match link.place {
+    scheduler::links().find(|link| match link.place {
         LinkPlace::Label => meta.is_some_and(|m| m.label(link.key).is_some()),
         LinkPlace::Annotation => meta.is_some_and(|m| m.annotation(link.key).is_some()),
-        LinkPlace::Field if *link == link::SCHEDULING_GROUP => spec.scheduling_group.is_some(),
-        LinkPlace::Field => spec.workload_ref.is_some(),
+        LinkPlace::Field => spec.link_field(link.key).is_some(),
     })
 }
 

@@ -1,36 +1,10 @@
 //! The `muster.dev/` keys: which there are, where each belongs, and the nearest to a typo.
 
+pub use crate::gang::keys::*;
+
 use crate::gang::{FieldError, FieldPath};
 
 use super::view::{Meta, Scalar};
-
-pub const PREFIX: &str = "muster.dev/";
-
-pub const GANG_MODE: &str = "muster.dev/gang-mode";
-pub const MIN_COUNT: &str = "muster.dev/min-count";
-pub const BUNDLE: &str = "muster.dev/bundle";
-pub const BUNDLE_WITH: &str = "muster.dev/bundle-with";
-pub const SCHEDULER: &str = "muster.dev/scheduler";
-pub const QUEUE: &str = "muster.dev/queue";
-pub const TIMEOUT: &str = "muster.dev/timeout";
-pub const TIMEOUT_ACTION: &str = "muster.dev/timeout-action";
-pub const STRICTNESS: &str = "muster.dev/strictness";
-pub const START_BARRIER: &str = "muster.dev/start-barrier";
-pub const START_BARRIER_TARGETS: &str = "muster.dev/start-barrier-targets";
-pub const GANG_NAME: &str = "muster.dev/gang-name";
-
-/// Label on every stamped template: the part that its pods belong to. The webhook entry for
-/// children selects by it.
-pub const GANG: &str = "muster.dev/gang";
-/// Annotation on every stamped template: what a link will need later (`stamp.rs`).
-pub const STAMP: &str = "muster.dev/stamp";
-/// Annotation on a resumed workload and its pod templates: the round.
-pub const ROUND: &str = "muster.dev/round";
-/// Annotation on a workload that Muster has suspended, to resume it once its pods are gone.
-pub const REVIVING: &str = "muster.dev/reviving";
-/// Label on every linked pod: the gang's index in its part. Its absence is how the webhook entry
-/// for pods finds those that are not linked yet.
-pub const INDEX: &str = "muster.dev/index";
 
 /// Kueue manages a workload that carries this label.
 pub const KUEUE_QUEUE: &str = "kueue.x-k8s.io/queue-name";

@@ -7,10 +7,11 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
-use crate::gang::link::{self, LinkKey, LinkPlace};
+use crate::gang::link::{LinkKey, LinkPlace};
 use crate::gang::resources::{Container, PodResources, Requirements, ResourceList};
 use crate::gang::resources::{containers, pod_requests};
 use crate::gang::{FieldError, FieldPath, Shape};
+use crate::scheduler;
 
 use super::view::{Given, Meta, Text, or_default};
 
@@ -74,7 +75,7 @@ impl PodTemplate<'_> {
     /// A link to a gang that is already in the template at `at`, its value, and where.
     pub fn existing_link(&self, at: &FieldPath) -> Option<ExistingLink> {
         let meta = self.metadata.as_ref();
-        link::ALL.into_iter().find_map(|link| {
+        scheduler::links().find_map(|link| {
             let (value, at) = match link.place {
                 LinkPlace::Label => {
                     let value = meta?.label(link.key)?.to_owned();
@@ -86,8 +87,8 @@ impl PodTemplate<'_> {
                     (value, at.key(link.key))
                 }
                 LinkPlace::Field => {
-                    let field = match link {
-                        link::SCHEDULING_GROUP => self.spec.scheduling_group?,
+                    let field = match link.key {
+                        "schedulingGroup" => self.spec.scheduling_group?,
                         _ => self.spec.workload_ref?,
                     };
                     (field.get().to_owned(), at.child("spec").child(link.key))

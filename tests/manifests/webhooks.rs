@@ -156,7 +156,9 @@ fn the_policy_keeps_the_link_that_kai_reads_and_looks_at_members_only() {
         ["UPDATE"]
     );
     let kept = policy["spec"]["validations"][0]["expression"].as_str();
-    let key = muster::gang::link::KAI.key;
+    let mut links = muster::scheduler::links();
+    let link = links.find(|link| link.scheduler == muster::gang::SchedulerKind::KAI);
+    let key = link.unwrap().key;
     let kept = kept.unwrap().matches(&format!("'{key}'")).count();
     assert_eq!(kept, 3, "{key}");
     let binding = object("ValidatingAdmissionPolicyBinding");

@@ -75,7 +75,7 @@ pub fn decide(
         return Decided::untouched();
     }
     let namespace = review.namespace();
-    let mut unasked = cluster.leader_worker_sets;
+    let mut unasked = unasked(cluster);
     let mut refused = Vec::new();
     let mut warnings = Vec::new();
     let mut stamped_before = None;
@@ -183,6 +183,14 @@ fn keep(
     finish(phase, now.errors, now.warnings, patch).about(gang)
 }
 
+/// What becomes of a set that says nothing of gangs, by configuration.
+fn unasked(cluster: &Snapshot) -> Unasked {
+    match cluster.ganged_unasked.contains(&lws::view::KIND) {
+        true => Unasked::Ganged,
+        false => Unasked::Alone,
+    }
+}
+
 /// The mode was dropped and is to be put back: by a controller whose types do not know it, or where
 /// every set is ganged and Muster itself had written it.
 fn lost_by_accident(
@@ -192,7 +200,7 @@ fn lost_by_accident(
     cluster: &Snapshot,
 ) -> Option<Unasked> {
     let dropped = old.asks() && new.metadata.annotation(keys::GANG_MODE).is_none();
-    let all = cluster.leader_worker_sets == Unasked::Ganged;
+    let all = unasked(cluster) == Unasked::Ganged;
     (dropped && (all || review.by_service_account())).then_some(Unasked::Ganged)
 }
 

@@ -6,10 +6,10 @@ use std::collections::BTreeMap;
 use kube::core::DynamicObject;
 
 use crate::gang::{FieldError, Gang, GangName, Level, Member, Owner, Part, Shape};
-use crate::gang::{Plan, Role, Sibling, Stamp, link};
+use crate::gang::{Plan, Role, Sibling, Stamp};
 use crate::scheduler::{Abilities, Entry, Marks, Scheduler};
 
-use super::{ABILITIES, ANNOTATIONS, ENTRY, GROUPS, TOTAL_NUMBER};
+use super::{ABILITIES, ANNOTATIONS, ENTRY, GANG_NAME, GROUPS, TOTAL_NUMBER};
 use super::{groups, id, manner, name, patience};
 
 const MIN_AVAILABLE: &str = "gang.scheduling.koordinator.sh/min-available";
@@ -65,7 +65,7 @@ impl Scheduler for ByAnnotations {
         let stamp = &member.stamp;
         let name = name(member.identity(), stamp.bundle.is_some());
         let mut annotations = BTreeMap::from([
-            (link::KOORDINATOR_NAME.key, name.into_string()),
+            (GANG_NAME.key, name.into_string()),
             (MIN_AVAILABLE, stamp.quorum.to_string()),
             (TOTAL_NUMBER, stamp.size.to_string()),
         ]);

@@ -13,11 +13,13 @@ pub use pod_group::ByPodGroup;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use crate::gang::link::LinkKey;
 use crate::gang::{FieldError, Gang, GangName, Identity, Plan, Role, SchedulerKind, Strictness};
 
 use super::abilities::{Abilities, Bundles, Later, LinkSite, NewRoom, Priorities, QuorumChange};
 use super::abilities::{Resume, Support, Timeouts};
-use super::{Entry, Listens, Marks, Unavailable, pod_group as shared, scheduler_name};
+use super::entry::POD_GROUPS;
+use super::{Api, Entry, Listens, Marks, Unavailable, pod_group as shared, scheduler_name};
 
 /// On the pod, or on the PodGroup.
 const TOTAL_NUMBER: &str = "gang.scheduling.koordinator.sh/total-number";
@@ -63,12 +65,32 @@ impl SchedulerKind {
     pub const KOORDINATOR: Self = Self::new("koordinator");
 }
 
+/// Scheduler-plugins up to 0.24 served the same; they are long out of support.
+const API: &str = "scheduling.sigs.k8s.io/v1alpha1";
+
+/// Koordinator's PodGroups.
+const POD_GROUP: LinkKey = LinkKey::label(
+    SchedulerKind::KOORDINATOR,
+    "pod-group.scheduling.sigs.k8s.io",
+);
+/// Koordinator's gangs without an object.
+const GANG_NAME: LinkKey = LinkKey::annotation(
+    SchedulerKind::KOORDINATOR,
+    "gang.scheduling.koordinator.sh/name",
+);
+
 pub static ENTRY: Entry = Entry {
     kind: SchedulerKind::KOORDINATOR,
     listens: Listens::To("koord-scheduler"),
     stray_name_hint: "",
+    links: &[POD_GROUP, GANG_NAME],
+    apis: &[Api {
+        version: API,
+        resources: &[POD_GROUPS],
+        probes: &[],
+    }],
     backend: |_, variant| match variant {
-        None | Some("podgroup") => Ok(&ByPodGroup),
+        None | Some(BY_POD_GROUP) => Ok(&ByPodGroup),
         Some(ANNOTATIONS) => Ok(&ByAnnotations),
         Some(other) => {
             let (other, kind) = (other.to_owned(), SchedulerKind::KOORDINATOR);
@@ -81,26 +103,41 @@ pub static ENTRY: Entry = Entry {
     ],
 };
 
-/// The variant that is stamped on gangs without an object.
+/// The variants: the default one, which is stamped by saying nothing, and that without objects.
+const BY_POD_GROUP: &str = "podgroup";
 const ANNOTATIONS: &str = "annotations";
+
+#[derive(Debug, clap::Args)]
+pub struct KoordinatorArgs {
+    /// How Koordinator is told of new gangs; those that exist keep their way
+    #[arg(
+        long,
+        env = "MUSTER_KOORDINATOR",
+        value_name = "WAY",
+        value_enum,
+        default_value_t
+    )]
+    koordinator: KoordinatorWay,
+}
 
 /// How Koordinator is told of gangs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
-pub enum KoordinatorWay {
+enum KoordinatorWay {
     /// A PodGroup per gang.
     #[default]
-    #[value(name = "podgroup")]
+    #[value(name = BY_POD_GROUP)]
     PodGroup,
     /// Annotations on the pods, no object.
+    #[value(name = ANNOTATIONS)]
     Annotations,
 }
 
-impl KoordinatorWay {
-    /// As it is stamped.
-    pub fn variant(self) -> Option<&'static str> {
-        match self {
-            Self::PodGroup => None,
-            Self::Annotations => Some(ANNOTATIONS),
+impl KoordinatorArgs {
+    /// The variant of new gangs, where it is not the default one.
+    pub fn variant(&self) -> Option<(SchedulerKind, &'static str)> {
+        match self.koordinator {
+            KoordinatorWay::PodGroup => None,
+            KoordinatorWay::Annotations => Some((SchedulerKind::KOORDINATOR, ANNOTATIONS)),
         }
     }
 }

@@ -28,7 +28,7 @@ static COMPOSITES: Abilities = Abilities {
     ..V1_37
 };
 
-const API: &str = "scheduling.k8s.io/v1alpha3";
+pub const API: &str = "scheduling.k8s.io/v1alpha3";
 
 impl Scheduler for Native {
     fn entry(&self) -> &'static Entry {
@@ -70,6 +70,10 @@ impl Scheduler for Native {
     fn suspect(&self) -> &'static str {
         "look whether kube-scheduler runs with the feature gates GenericWorkload, TopologyAwareWorkloadScheduling \
          and CompositePodGroup"
+    }
+
+    fn reason(&self, object: &DynamicObject) -> Option<String> {
+        v1_37::Native.reason(object)
     }
 
     fn objects(&self, owner: &Owner, plan: &Plan, gangs: &[Gang<'_>]) -> Vec<DynamicObject> {

@@ -8,7 +8,7 @@ use crate::scheduler::abilities::Abilities;
 use crate::scheduler::{Entry, LinkSite, Marks, Scheduler, Snapshot};
 
 use super::v1_37::scheduling_group;
-use super::{ABILITIES, ENTRY, LOST_LINK, gang_policy, link_site, pod_group, pod_groups};
+use super::{ABILITIES, ENTRY, LOST_LINK, gang_policy, link_site, pod_group, pod_groups, reason};
 
 pub struct Native;
 
@@ -42,6 +42,10 @@ impl Scheduler for Native {
 
     fn suspect(&self) -> &'static str {
         "look whether kube-scheduler runs with the feature gates GenericWorkload and GangScheduling"
+    }
+
+    fn reason(&self, object: &DynamicObject) -> Option<String> {
+        reason(object)
     }
 
     fn objects(&self, owner: &Owner, plan: &Plan, gangs: &[Gang<'_>]) -> Vec<DynamicObject> {

@@ -6,9 +6,11 @@ use serde_json::{Value, json};
 
 use crate::gang::{Gang, GangName, Member, Owner, Plan, Shape};
 use crate::scheduler::abilities::{Abilities, QuorumChange};
-use crate::scheduler::{Entry, LinkSite, Marks, NativeLink, Scheduler, Snapshot};
+use crate::scheduler::{Entry, LinkSite, Marks, Scheduler, Snapshot};
 
-use super::{ABILITIES, ENTRY, LOST_LINK, gang_policy, link_site, pod_groups};
+use super::{
+    ABILITIES, ENTRY, LOST_LINK, SCHEDULING_GROUP, gang_policy, link_site, pod_groups, reason,
+};
 
 pub struct Native;
 
@@ -24,9 +26,10 @@ pub const API: &str = "scheduling.k8s.io/v1beta1";
 /// The link of 1.36 and later.
 pub fn scheduling_group(member: &Member) -> Marks {
     Marks {
-        native: Some(NativeLink::SchedulingGroup {
-            pod_group_name: member.name().to_string(),
-        }),
+        link_field: Some((
+            SCHEDULING_GROUP.key,
+            json!({"podGroupName": member.name().as_str()}),
+        )),
         ..Marks::default()
     }
 }
@@ -54,6 +57,10 @@ impl Scheduler for Native {
 
     fn suspect(&self) -> &'static str {
         "look whether kube-scheduler runs with the feature gate GenericWorkload"
+    }
+
+    fn reason(&self, object: &DynamicObject) -> Option<String> {
+        reason(object)
     }
 
     fn objects(&self, owner: &Owner, plan: &Plan, gangs: &[Gang<'_>]) -> Vec<DynamicObject> {

@@ -16,8 +16,9 @@ use std::collections::BTreeMap;
 use kube::core::DynamicObject;
 use serde_json::Value;
 
+use crate::gang::link::LinkKey;
 use crate::gang::{FieldError, Gang, Member, Owner, Part, Plan, Role, SchedulerKind, Shape};
-use crate::gang::{Order, PartName, RoleStamp, Stamp, link};
+use crate::gang::{Order, PartName, RoleStamp, Stamp};
 
 use super::abilities::{Abilities, Bundles, Later, LinkSite, NewRoom, Priorities, QuorumChange};
 use super::abilities::{Resume, Support, Timeouts};
@@ -31,6 +32,13 @@ impl SchedulerKind {
     pub const YUNIKORN: Self = Self::new("yunikorn");
 }
 
+/// The application that a pod belongs to (YuniKorn 1.6 and later; older keys give way to it).
+const APPLICATION: LinkKey = LinkKey::label(SchedulerKind::YUNIKORN, "yunikorn.apache.org/app-id");
+const TASK_GROUP: LinkKey = LinkKey::annotation(
+    SchedulerKind::YUNIKORN,
+    "yunikorn.apache.org/task-group-name",
+);
+
 pub static ENTRY: Entry = Entry {
     kind: SchedulerKind::YUNIKORN,
     listens: Listens::To("yunikorn"),
@@ -38,6 +46,8 @@ pub static ENTRY: Entry = Entry {
     // scheduler the pod names.
     stray_name_hint: "; if YuniKorn's admission controller has written it, annotate the namespace \
                       with yunikorn.apache.org/namespace.enableYuniKorn: \"false\"",
+    links: &[APPLICATION, TASK_GROUP],
+    apis: &[],
     backend: |_, _| Ok(&Yunikorn),
     rows: &[("yunikorn", &Yunikorn)],
 };
@@ -75,10 +85,6 @@ const HARD: &str = "placeholderTimeoutInSeconds=31536000 gangSchedulingStyle=Har
 impl Scheduler for Yunikorn {
     fn entry(&self) -> &'static Entry {
         &ENTRY
-    }
-
-    fn needs_api(&self) -> bool {
-        false
     }
 
     fn abilities(&self) -> &'static Abilities {
@@ -162,9 +168,9 @@ impl Scheduler for Yunikorn {
         let pod = pod();
         let (groups, fields) = task_groups::describe(member, &own, &application, &pod);
         Marks {
-            labels: BTreeMap::from([(link::YUNIKORN_APP.key, application)]),
+            labels: BTreeMap::from([(APPLICATION.key, application)]),
             annotations: BTreeMap::from([
-                (link::YUNIKORN_GROUP.key, own),
+                (TASK_GROUP.key, own),
                 (TASK_GROUPS, groups.to_string()),
                 (PARAMETERS, HARD.to_owned()),
             ]),

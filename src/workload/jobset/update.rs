@@ -7,7 +7,8 @@
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use crate::gang::{FieldError, FieldPath, Round, link};
+use crate::gang::{FieldError, FieldPath, Round};
+use crate::scheduler;
 use crate::workload::keys;
 use crate::workload::view::{Entries, Meta};
 
@@ -222,7 +223,7 @@ enum Keys {
 impl Keys {
     fn covers(self, key: &str) -> bool {
         let own = key.starts_with(keys::PREFIX) && !keys::is_mutable(key);
-        own || self == Self::OwnAndLinks && link::ALL.iter().any(|link| link.key == key)
+        own || self == Self::OwnAndLinks && scheduler::links().any(|link| link.key == key)
     }
 }
 

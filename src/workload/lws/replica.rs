@@ -8,11 +8,13 @@
 
 use sha2::{Digest, Sha256};
 
+use crate::gang::link::{LinkKey, LinkPlace, LinkWriter};
 use crate::gang::{FieldError, FieldPath, Identity, Located, Member, Order, Plan, Policy};
 use crate::gang::{
     Level, Need, Part, PartDraft, PartName, RevisionStamp, Role, SchedulerKind, Shape, Stamp,
-    Written, link,
+    Written,
 };
+use crate::scheduler;
 use crate::workload::keys;
 use crate::workload::view::Meta;
 
@@ -64,11 +66,21 @@ pub fn is_leader(meta: &Meta<'_>) -> bool {
 /// another scheduler that link means nothing.
 pub fn ganged_on(meta: &Meta<'_>) -> Option<SchedulerKind> {
     if meta.annotation(OWN_GANG).is_some() {
-        return Some(SchedulerKind::NATIVE);
+        // There the link is a field.
+        let mut links = scheduler::links();
+        return Some(links.find(|link| link.place == LinkPlace::Field)?.scheduler);
     }
-    let link = meta.annotation(link::VOLCANO.key)?;
     let theirs = [NAME, GROUP_INDEX, REVISION].map(|key| meta.label(key).unwrap_or_default());
-    (link == theirs.join("-")).then_some(SchedulerKind::VOLCANO)
+    let theirs = theirs.join("-");
+    let link = own_links().find(|link| meta.annotation(link.key) == Some(&theirs))?;
+    Some(link.scheduler)
+}
+
+/// The annotations by which LeaderWorkerSet links the pods that it gangs itself.
+pub fn own_links() -> impl Iterator<Item = LinkKey> {
+    scheduler::links().filter(|link| {
+        link.place == LinkPlace::Annotation && link.writer == LinkWriter::ControllersToo
+    })
 }
 
 /// What tells this life of the replica from others: the key that the pod has, or a fresh one for a
