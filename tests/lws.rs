@@ -53,7 +53,7 @@ fn stamp(lws: &Value) -> Value {
 
 #[test]
 fn a_stamped_set_is_left_as_it_is() {
-    for kind in scheduler::names().map(|name| scheduler::parse(name).unwrap()) {
+    for kind in scheduler::TABLE.iter().map(|entry| entry.kind) {
         let cluster = Snapshot::assumed(kind, Dialect::V1_37);
         let mut manifest = manifest();
         // YuniKorn wants requests of the leader too, and has them.
@@ -69,7 +69,7 @@ fn a_stamped_set_is_left_as_it_is() {
 /// Any change of the templates replaces every replica.
 #[test]
 fn what_an_update_drops_is_put_back_as_it_was() {
-    for kind in scheduler::names().map(|name| scheduler::parse(name).unwrap()) {
+    for kind in scheduler::TABLE.iter().map(|entry| entry.kind) {
         let cluster = Snapshot::assumed(kind, Dialect::V1_37);
         let mut old = stored(&cluster);
         // An earlier version has stamped it, in other words.

@@ -46,7 +46,7 @@ pub async fn discover(client: &Client) -> Result<Found, kube::Error> {
         }
     }
     let mut by_field = false;
-    for entry in scheduler::table() {
+    for entry in scheduler::TABLE {
         let Some(api) = served_api(client, entry).await? else {
             continue;
         };

@@ -1,6 +1,7 @@
 //! What is wrong with the queue of a gang that waits.
 //!
-//! Schedulers say nothing of a queue that does not exist, or of a closed one that room is short. So the queue is looked up, only while a gang waits and only to say why.
+//! A gang whose queue does not exist waits and no scheduler says why, and of a closed queue one may
+//! say that room is short. So the queue is looked up, only while a gang waits and only to say why.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -34,8 +34,8 @@ impl fmt::Display for Release {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum JobTemplates {
     KeepLinks,
-    /// The Jobs' own controller updates them with types that lack the field: the apiserver would
-    /// refuse every suspend and resume of a Job that has it.
+    /// The controller that owns the Jobs updates them with types that lack the field: the apiserver
+    /// would refuse every suspend and resume of a Job that has it.
     LoseLinks,
 }
 

@@ -8,12 +8,13 @@ use super::{Scheduler, Snapshot, Unavailable};
 
 /// What the table holds of one scheduler.
 pub struct Entry {
+    /// Its word, which the same file declares as a constant.
     pub kind: SchedulerKind,
     pub listens: Listens,
     /// Ends the refusal of a pod that is a member of another scheduler's gang and names this one:
     /// what may have written the name, and what to do.
     pub stray_name_hint: &'static str,
-    /// What ties a pod to a gang of the scheduler, so that a link which the user wrote is respected.
+    /// What ties a pod to a gang of the scheduler: a link that the user wrote is respected.
     pub links: &'static [LinkKey],
     /// The APIs of its objects, of which a cluster serves at most one; the newest first. None where
     /// it has no objects: then it is a choice on any cluster, and used only where someone names it.
@@ -101,8 +102,8 @@ impl Entry {
 
     /// Whether pods with this `schedulerName` reach the scheduler.
     pub fn fits(&self, name: &str) -> bool {
-        match super::from_scheduler_name(name) {
-            Some(kind) => kind == self.kind,
+        match super::named(name) {
+            Some(other) => other.kind == self.kind,
             None => match self.listens {
                 Listens::To(_) => false,
                 Listens::Profile(_) | Listens::DefaultProfile => true,

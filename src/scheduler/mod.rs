@@ -25,12 +25,12 @@
 
 pub mod abilities;
 mod args;
-pub mod cluster;
+mod cluster;
 mod coscheduling;
 mod entry;
 mod kai;
 mod koordinator;
-pub mod marks;
+mod marks;
 mod native;
 pub mod object;
 mod pod_group;
@@ -59,7 +59,7 @@ use crate::gang::{
 };
 
 /// Every scheduler that Muster knows, in the order in which they are listed.
-static TABLE: [&Entry; 6] = [
+pub static TABLE: &[&Entry] = &[
     &native::ENTRY,
     &volcano::ENTRY,
     &coscheduling::ENTRY,
@@ -68,13 +68,9 @@ static TABLE: [&Entry; 6] = [
     &kai::ENTRY,
 ];
 
-pub fn table() -> &'static [&'static Entry] {
-    &TABLE
-}
-
 /// All values of `muster.dev/scheduler`, for error messages and `--help`.
-pub fn names() -> [&'static str; TABLE.len()] {
-    TABLE.map(|entry| entry.kind.as_str())
+pub fn names() -> Vec<&'static str> {
+    TABLE.iter().map(|entry| entry.kind.as_str()).collect()
 }
 
 /// The scheduler that a word names.
@@ -83,7 +79,8 @@ pub fn parse(word: &str) -> Option<SchedulerKind> {
 }
 
 fn entry(word: &str) -> Option<&'static Entry> {
-    TABLE.into_iter().find(|entry| entry.kind.as_str() == word)
+    let mut entries = TABLE.iter().copied();
+    entries.find(|entry| entry.kind.as_str() == word)
 }
 
 /// As any word of a declaration is read.
@@ -101,14 +98,8 @@ pub fn links() -> impl Iterator<Item = LinkKey> {
 }
 
 /// The scheduler that a pod's `schedulerName` points at, when the name says so by itself.
-pub fn from_scheduler_name(name: &str) -> Option<SchedulerKind> {
-    Some(named(name)?.kind)
-}
-
-/// The table's line of the scheduler that a pod's `schedulerName` points at, when the name says so
-/// by itself.
 pub fn named(scheduler_name: &str) -> Option<&'static Entry> {
-    let mut entries = TABLE.into_iter();
+    let mut entries = TABLE.iter().copied();
     entries.find(|entry| entry.is_named_by(scheduler_name))
 }
 
@@ -206,13 +197,16 @@ fn scheduler_name(entry: &Entry, role: &Role) -> Option<String> {
 /// Why a scheduler cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Unavailable {
-    #[error("{0:?} is no scheduler that Muster knows; known are {names}", names = names().join(", "))]
+    /// A stamp's word that is not in the table.
+    #[error("{0:?} is not a scheduler that Muster knows: {names}", names = names().join(", "))]
     Unknown(String),
-    #[error("{0:?} is no way that Muster makes gangs of {1}")]
+    /// A stamp's variant that the backend does not have.
+    #[error("{0:?} is not a way that Muster knows to make gangs of {1}")]
     UnknownVariant(String, SchedulerKind),
     /// The backend's own words on what the cluster lacks.
     #[error("{0}")]
     Lacking(String),
+    /// None of its APIs is served.
     #[error(
         "the cluster does not serve {kind}'s PodGroups: install {kind} first, or name a scheduler \
          that is there ({})",

@@ -7,7 +7,7 @@ use crate::gang::keys::SCHEDULER as KEY;
 use crate::gang::{FieldError, FieldPath, Plan, Role, SchedulerKind};
 
 use super::cluster::Snapshot;
-use super::{Entry, from_scheduler_name, names, parse};
+use super::{Entry, named, names, parse};
 
 /// Chooses the scheduler.
 pub fn resolve(
@@ -65,7 +65,7 @@ fn roles(plan: &Plan) -> impl Iterator<Item = &Role> {
 }
 
 fn named_scheduler(role: &Role) -> Option<SchedulerKind> {
-    from_scheduler_name(role.shape.scheduler_name.as_deref()?)
+    Some(named(role.shape.scheduler_name.as_deref()?)?.kind)
 }
 
 /// Refuses templates whose `schedulerName` belongs to another scheduler than the chosen one, and

@@ -7,8 +7,8 @@
 mod annotations;
 mod pod_group;
 
-pub use annotations::ByAnnotations;
-pub use pod_group::ByPodGroup;
+use annotations::ByAnnotations;
+use pod_group::ByPodGroup;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -29,9 +29,9 @@ const GROUPS: &str = "gang.scheduling.koordinator.sh/groups";
 /// On the pod: Koordinator's queues are quotas.
 const QUOTA: &str = "quota.scheduling.koordinator.sh/name";
 
-/// Waiting and bound pods count. By default a gang that was once complete is none any more (1.8):
-/// pods that come back would start one by one. Waiting pods alone would never let a single
-/// replacement in.
+/// Waiting and bound pods count. By default a gang that was once complete is not treated as a gang
+/// again (1.8): pods that come back would start one by one. If waiting pods alone counted, a single
+/// replacement would never start.
 const COUNTED: &str = "waiting-and-running";
 
 /// Each gang names all gangs of its bundle: a thousand names of 63 letters in a namespace of 63
@@ -51,7 +51,7 @@ const ABILITIES: Abilities = Abilities {
     resume: Resume::NewGang,
     // Bound pods count until they are deleted, finished or not (1.8).
     quorum_change: QuorumChange::NotNeeded,
-    // A nudge would be in vain: a write to a PodGroup wakes a gang only by completing it (1.8).
+    // A nudge would not help: a write to a PodGroup wakes a gang only by completing it (1.8).
     new_room: NewRoom::Noticed,
     caution: None,
     timeout: Timeouts::CarriedToo,

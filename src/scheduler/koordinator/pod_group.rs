@@ -16,7 +16,7 @@ use super::{groups, id, is_bundled, manner, name, patience};
 
 pub struct ByPodGroup;
 
-/// Koordinator (1.8) reads a PodGroup's `groups` anew when it changes.
+/// Koordinator (1.8) reads a PodGroup's `groups` again when it changes.
 static BY_POD_GROUP: Abilities = Abilities {
     bundle: Bundles::AcrossWorkloads { most: MAX_BUNDLE },
     ..ABILITIES

@@ -27,7 +27,7 @@ use super::{Api, Entry, JobTemplates, Listens, Probe, Release, Scheduler, Snapsh
 const LOST_LINK: &str = "the apiserver dropped the pod's link to its gang: it runs without the \
                          feature gate GenericWorkload, and the pod would start without the others";
 
-/// In the Job's template, unless the Job's own controller would lose it there.
+/// In the Job's template, unless the controller that owns the Job would lose it there.
 fn link_site(cluster: &Snapshot) -> LinkSite {
     match cluster.job_templates {
         JobTemplates::KeepLinks => LinkSite::JobTemplate,

@@ -32,7 +32,7 @@ impl SchedulerKind {
     pub const YUNIKORN: Self = Self::new("yunikorn");
 }
 
-/// The application that a pod belongs to (YuniKorn 1.6 and later; older keys give way to it).
+/// The application that a pod belongs to (YuniKorn 1.6 and later; it comes before older keys).
 const APPLICATION: LinkKey = LinkKey::label(SchedulerKind::YUNIKORN, "yunikorn.apache.org/app-id");
 const TASK_GROUP: LinkKey = LinkKey::annotation(
     SchedulerKind::YUNIKORN,
