@@ -55,7 +55,7 @@ pub async fn run(args: Serve) -> Result<(), ServeError> {
         // Before the first review: a decision by an assumed cluster could not be taken back.
         let found = discovery::discover(client).await;
         let found = found.map_err(|source| ServeError::Cluster(Box::new(source)))?;
-        controller::update(&cluster, &found, args.cluster.schedulers.scheduler);
+        controller::update(&cluster, &found, args.cluster.schedulers.scheduler());
         if args.tls_dir.is_none() {
             keeper = Some(Keeper::open(client.clone(), &args.namespace).await?);
         }
@@ -95,7 +95,7 @@ pub async fn run(args: Serve) -> Result<(), ServeError> {
         background.spawn(keeper.run(CA_POLL));
     }
     let election = client.map(|client| {
-        let default = args.cluster.schedulers.scheduler;
+        let default = args.cluster.schedulers.scheduler();
         let snapshot = controller::keep_snapshot(client.clone(), default, Arc::clone(&cluster));
         background.spawn(snapshot);
         let timing = Timing::default();

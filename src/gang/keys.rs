@@ -1,20 +1,32 @@
 //! The `muster.dev/` keys, each spelled once. Which of them a user may write where is in
 //! `workload::keys`.
 
+/// What all of them start with.
 pub const PREFIX: &str = "muster.dev/";
 
+/// Which pods make a gang.
 pub const GANG_MODE: &str = "muster.dev/gang-mode";
+/// A quorum smaller than all.
 pub const MIN_COUNT: &str = "muster.dev/min-count";
+/// Gangs of a workload with the same bundle start together.
 pub const BUNDLE: &str = "muster.dev/bundle";
+/// Other workloads whose gangs of the same bundle start together with these.
 pub const BUNDLE_WITH: &str = "muster.dev/bundle-with";
 /// Annotation on a workload, label on a namespace.
 pub const SCHEDULER: &str = "muster.dev/scheduler";
+/// The queue that gangs wait in.
 pub const QUEUE: &str = "muster.dev/queue";
+/// How long a gang may wait.
 pub const TIMEOUT: &str = "muster.dev/timeout";
+/// What happens when it has waited so long.
 pub const TIMEOUT_ACTION: &str = "muster.dev/timeout-action";
+/// What happens to members that are already placed when one cannot be.
 pub const STRICTNESS: &str = "muster.dev/strictness";
+/// How long main containers wait until every member has started.
 pub const START_BARRIER: &str = "muster.dev/start-barrier";
+/// The members that the start barrier is for.
 pub const START_BARRIER_TARGETS: &str = "muster.dev/start-barrier-targets";
+/// The gang of pods whose controller knows nothing of gangs.
 pub const GANG_NAME: &str = "muster.dev/gang-name";
 
 /// Label on every stamped template: the part that its pods belong to. The webhook entry for

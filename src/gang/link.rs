@@ -8,7 +8,9 @@ use super::policy::SchedulerKind;
 /// Where a link is written on a pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LinkPlace {
+    /// A label of the pod.
     Label,
+    /// An annotation of the pod.
     Annotation,
     /// A field of the pod's spec.
     Field,
@@ -26,21 +28,28 @@ pub enum LinkWriter {
 /// One way to tie a pod to a gang.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LinkKey {
+    /// Whose gangs it links to.
     pub scheduler: SchedulerKind,
+    /// Where it stands.
     pub place: LinkPlace,
+    /// The key, or the name of the field.
     pub key: &'static str,
+    /// Who writes it.
     pub writer: LinkWriter,
 }
 
 impl LinkKey {
+    /// A link that is a label.
     pub const fn label(scheduler: SchedulerKind, key: &'static str) -> Self {
         Self::new(scheduler, LinkPlace::Label, key)
     }
 
+    /// A link that is an annotation.
     pub const fn annotation(scheduler: SchedulerKind, key: &'static str) -> Self {
         Self::new(scheduler, LinkPlace::Annotation, key)
     }
 
+    /// A link that is a field of the pod's spec.
     pub const fn field(scheduler: SchedulerKind, key: &'static str) -> Self {
         Self::new(scheduler, LinkPlace::Field, key)
     }

@@ -12,11 +12,14 @@ use super::reference::WorkloadRef;
 /// A value together with the place where the user wrote it, so that a later refusal can name it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Located<T> {
+    /// What was written.
     pub value: T,
+    /// Where.
     pub at: FieldPath,
 }
 
 impl<T> Located<T> {
+    /// A value and its place.
     pub fn new(value: T, at: FieldPath) -> Self {
         Self { value, at }
     }
@@ -28,10 +31,12 @@ impl<T> Located<T> {
 pub struct SchedulerKind(&'static str);
 
 impl SchedulerKind {
+    /// For a backend, which declares its own.
     pub const fn new(word: &'static str) -> Self {
         Self(word)
     }
 
+    /// The word.
     pub const fn as_str(self) -> &'static str {
         self.0
     }
@@ -59,6 +64,7 @@ pub enum TimeoutAction {
 }
 
 impl TimeoutAction {
+    /// Its spellings.
     pub const NAMES: [&'static str; 2] = ["Wait", "Suspend"];
 }
 
@@ -85,6 +91,7 @@ pub enum Strictness {
 }
 
 impl Strictness {
+    /// Its spellings.
     pub const NAMES: [&'static str; 2] = ["Strict", "NonStrict"];
 }
 
@@ -115,10 +122,15 @@ pub enum Unasked {
 /// The knobs of a plan that hold for all its gangs.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Policy {
+    /// The scheduler that the workload names.
     pub scheduler: Option<Located<SchedulerKind>>,
+    /// The queue that its gangs wait in.
     pub queue: Option<Located<String>>,
+    /// How long a gang may wait.
     pub timeout: Option<Located<Duration>>,
+    /// What happens then.
     pub timeout_action: Option<Located<TimeoutAction>>,
+    /// What happens to members that are already placed when one cannot be.
     pub strictness: Option<Located<Strictness>>,
     /// The other workloads whose gangs of the same bundle start together with this one's.
     pub bundle_with: Option<Located<Vec<WorkloadRef>>>,

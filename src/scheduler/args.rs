@@ -7,6 +7,7 @@ use super::koordinator::KoordinatorArgs;
 use super::native::NativeArgs;
 use super::{Snapshot, names, parse};
 
+/// The options of the schedulers.
 #[derive(Debug, clap::Args)]
 pub struct SchedulerArgs {
     #[arg(
@@ -20,7 +21,7 @@ pub struct SchedulerArgs {
             names().join(", ")
         )
     )]
-    pub scheduler: Option<SchedulerKind>,
+    scheduler: Option<SchedulerKind>,
 
     #[command(flatten)]
     native: NativeArgs,
@@ -33,6 +34,11 @@ pub struct SchedulerArgs {
 const ASSUMED: SchedulerKind = SchedulerKind::NATIVE;
 
 impl SchedulerArgs {
+    /// The scheduler of workloads that name none, where it is configured.
+    pub fn scheduler(&self) -> Option<SchedulerKind> {
+        self.scheduler
+    }
+
     /// What is taken for granted about a cluster that nobody has looked at.
     pub fn snapshot(&self) -> Snapshot {
         let default = self.scheduler.unwrap_or(ASSUMED);

@@ -10,7 +10,9 @@ use super::{Api, Dialect, Probe, TABLE};
 /// A minor release of Kubernetes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Release {
+    /// The `1` of `1.37`.
     pub major: u32,
+    /// The `37` of `1.37`.
     pub minor: u32,
 }
 
@@ -33,6 +35,7 @@ impl fmt::Display for Release {
 /// Whether a link that is a field survives in a Job's pod template.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum JobTemplates {
+    /// It does.
     KeepLinks,
     /// The controller that owns the Jobs updates them with types that lack the field: the apiserver
     /// would refuse every suspend and resume of a Job that has it.
@@ -42,6 +45,7 @@ pub enum JobTemplates {
 /// An API of a scheduler that the cluster serves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Served {
+    /// Whose.
     pub scheduler: SchedulerKind,
     /// The group and version.
     pub version: &'static str,
@@ -61,6 +65,7 @@ pub struct Snapshot {
     pub variants: Vec<(SchedulerKind, &'static str)>,
     /// Namespaces with the label `muster.dev/scheduler`, and its value.
     pub namespaces: HashMap<String, String>,
+    /// Whether a link in a Job's pod template survives.
     pub job_templates: JobTemplates,
     /// Kinds of workloads that are gangs although they say nothing of it, by configuration.
     pub ganged_unasked: Vec<&'static str>,

@@ -10,6 +10,7 @@ use super::{Scheduler, Snapshot, Unavailable};
 pub struct Entry {
     /// Its word, which the same file declares as a constant.
     pub kind: SchedulerKind,
+    /// The `schedulerName` that reaches it.
     pub listens: Listens,
     /// Ends the refusal of a pod that is a member of another scheduler's gang and names this one:
     /// what may have written the name, and what to do.
@@ -29,6 +30,7 @@ pub struct Entry {
 pub struct Api {
     /// The group and version.
     pub version: &'static str,
+    /// All that must be served.
     pub resources: &'static [Resource],
     /// What else to look for where the API is served.
     pub probes: &'static [Probe],
@@ -37,7 +39,9 @@ pub struct Api {
 /// A kind of objects, and its name in URLs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Resource {
+    /// The kind.
     pub kind: &'static str,
+    /// The name in URLs.
     pub plural: &'static str,
 }
 
@@ -52,12 +56,16 @@ pub const POD_GROUPS: Resource = Resource {
 pub enum Probe {
     /// A further kind of objects, which Muster makes where it is served.
     Resource {
+        /// The group and version.
         version: &'static str,
+        /// The kind of objects.
         resource: Resource,
     },
     /// A field anywhere in the schema of a CRD.
     Field {
+        /// The name of the CRD.
         crd: &'static str,
+        /// The name of the field.
         field: &'static str,
     },
 }

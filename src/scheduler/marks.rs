@@ -10,8 +10,11 @@ use serde_json::Value;
 /// Labels, annotations and fields of a pod.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Marks {
+    /// Labels.
     pub labels: BTreeMap<&'static str, String>,
+    /// Annotations.
     pub annotations: BTreeMap<&'static str, String>,
+    /// The `schedulerName`, where the pod needs one.
     pub scheduler_name: Option<String>,
     /// The link, where it is a field of the pod's spec: its name and value.
     pub link_field: Option<(&'static str, Value)>,

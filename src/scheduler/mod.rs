@@ -108,6 +108,7 @@ pub trait Scheduler: Sync {
     /// Its line in the table.
     fn entry(&self) -> &'static Entry;
 
+    /// The word that users know it by.
     fn kind(&self) -> SchedulerKind {
         self.entry().kind
     }
@@ -213,7 +214,9 @@ pub enum Unavailable {
         .there.join(", ")
     )]
     NotServed {
+        /// The scheduler that was chosen.
         kind: SchedulerKind,
+        /// Those that could be chosen.
         there: Vec<&'static str>,
     },
 }

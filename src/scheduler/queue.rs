@@ -5,7 +5,9 @@ use kube::core::DynamicObject;
 /// A queue, and how to see that nothing starts from it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Queue {
+    /// The group and version of the queue object.
     pub api_version: &'static str,
+    /// The name of the queue object.
     pub name: String,
     /// The `status.state` of a queue from which gangs start, where queues have a state.
     pub open: Option<&'static str>,

@@ -23,8 +23,10 @@ pub enum Dialect {
 }
 
 impl Dialect {
+    /// Every dialect, the oldest first.
     pub const ALL: [Self; 4] = [Self::V1_35, Self::V1_36, Self::V1_37, Self::V1_37Composites];
 
+    /// The release, as `--kubernetes` says it.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::V1_35 => "1.35",
