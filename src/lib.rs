@@ -16,9 +16,10 @@
 //! - [`scheduler`]: a plan to marks and objects, and what a scheduler cannot do.
 //! - [`admission`]: an AdmissionReview to a decision and a JSON patch. Start at
 //!   [`admission::decide`].
-//! - [`server`], [`certs`]: the HTTPS server around admission. Know nothing of gangs.
+//! - [`server`], [`certs`]: the HTTPS server around admission, and its CA. Know nothing of gangs.
+//! - [`leader`]: which replica of Muster writes. Knows nothing of gangs.
 //! - [`controller`]: what runs beside admission in a cluster: makes a plan's objects and follows
-//!   them; leadership, Muster's own CA.
+//!   them.
 //! - [`cli`], [`args`]: `check`, `render`, `serve`, `certs`.
 //!
 //! Dependencies point from the bottom of this list to its top, and never back.
@@ -33,6 +34,7 @@ pub mod certs;
 pub mod cli;
 pub mod controller;
 pub mod gang;
+pub mod leader;
 pub mod scheduler;
 pub mod server;
 pub mod workload;

@@ -12,10 +12,10 @@ use tokio::task::JoinSet;
 use super::connect::{self, ConnectError};
 use crate::admission;
 use crate::args::Serve;
+use crate::certs::keeper::{self, Keeper, Trust};
 use crate::certs::{self, Authority, Certificates, Signer, Source, Subject};
-use crate::controller::authority::{self, Keeper, Trust};
-use crate::controller::lease::{Election, Timing};
 use crate::controller::{self, Cluster, discovery};
+use crate::leader::{Election, Timing};
 use crate::server::{self, Config, Handler, Server, Signals};
 
 /// Where the development CA and leaf are kept when no directory is given.
@@ -35,7 +35,7 @@ pub enum ServeError {
     #[error(transparent)]
     Connect(#[from] ConnectError),
     #[error("cannot keep a CA: {0}")]
-    Authority(#[from] authority::Error),
+    Authority(#[from] keeper::Error),
     #[error("cannot reach the cluster: {0}")]
     Cluster(Box<kube::Error>),
     #[error(transparent)]

@@ -6,13 +6,11 @@
 //! cluster serves ([`discovery`]) and events ([`status`]). It calls the same workload adapters and
 //! scheduler backends as admission does, and knows no HTTP.
 
-pub mod authority;
 pub mod condition;
 pub mod decide;
 pub mod discovery;
 mod known;
 mod lacking;
-pub mod lease;
 pub mod made;
 mod namers;
 mod nudge;
@@ -39,10 +37,10 @@ use kube::runtime::{WatchStreamExt as _, watcher as watch};
 use kube::{Client, ResourceExt as _};
 
 use crate::gang::SchedulerKind;
+use crate::leader::Leadership;
 use crate::scheduler::Snapshot;
 use crate::workload::keys;
 use discovery::Found;
-use lease::Leadership;
 use workloads::Workloads;
 
 /// What a running reconciler shares with admission.

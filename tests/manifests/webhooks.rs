@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::{base, list, object, words};
-use muster::controller::authority::GROUP_KEYS;
+use muster::certs::keeper::GROUP_KEYS;
 use muster::workload::keys;
 use muster::workload::lws::replica;
 

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 
 /// What a candidate may do next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Step {
+pub enum LeaseAction {
     /// It is ours: renew.
     Renew,
     /// It is free or has run out: take it.
@@ -52,13 +52,17 @@ impl Observation {
     }
 
     /// `duration` is for a Lease that says none.
-    pub fn step(&self, identity: &str, duration: Duration, now: Instant) -> Step {
+    pub fn action(&self, identity: &str, duration: Duration, now: Instant) -> LeaseAction {
         match self.holder.as_deref() {
-            None => Step::Take,
-            Some(holder) if holder == identity => Step::Renew,
+            None => LeaseAction::Take,
+            Some(holder) if holder == identity => LeaseAction::Renew,
             Some(_) => {
                 let ends = self.since + self.duration.unwrap_or(duration);
-                if now >= ends { Step::Take } else { Step::Wait }
+                if now >= ends {
+                    LeaseAction::Take
+                } else {
+                    LeaseAction::Wait
+                }
             }
         }
     }
@@ -67,13 +71,13 @@ impl Observation {
 /// The Lease as its new or old holder writes it.
 pub fn claim(
     spec: LeaseSpec,
-    step: Step,
+    action: LeaseAction,
     identity: &str,
     duration: Duration,
     now: Timestamp,
 ) -> LeaseSpec {
     let transitions = spec.lease_transitions.unwrap_or(0);
-    let taken = step == Step::Take;
+    let taken = action == LeaseAction::Take;
     LeaseSpec {
         holder_identity: Some(identity.to_owned()),
         lease_duration_seconds: Some(i32::try_from(duration.as_secs()).unwrap_or(i32::MAX)),
@@ -115,8 +119,8 @@ mod tests {
         }
     }
 
-    fn step(seen: &Observation, now: Instant) -> Step {
-        seen.step("us", DURATION, now)
+    fn action(seen: &Observation, now: Instant) -> LeaseAction {
+        seen.action("us", DURATION, now)
     }
 
     #[test]
@@ -124,21 +128,21 @@ mod tests {
         let start = Instant::now();
         // Long ago by any clock, yet its holder may be renewing with a wrong one.
         let seen = Observation::of(None, &held_by("them", 0), start);
-        assert_eq!(step(&seen, start), Step::Wait);
+        assert_eq!(action(&seen, start), LeaseAction::Wait);
         let later = start + Duration::from_secs(14);
         let seen = Observation::of(Some(seen), &held_by("them", 0), later);
-        assert_eq!(step(&seen, later), Step::Wait);
-        assert_eq!(step(&seen, start + DURATION), Step::Take);
+        assert_eq!(action(&seen, later), LeaseAction::Wait);
+        assert_eq!(action(&seen, start + DURATION), LeaseAction::Take);
     }
 
     #[test]
-    fn a_renewal_starts_the_wait_anew() {
+    fn a_renewal_restarts_the_wait() {
         let start = Instant::now();
         let seen = Observation::of(None, &held_by("them", 0), start);
         let later = start + Duration::from_secs(14);
         let seen = Observation::of(Some(seen), &held_by("them", 5), later);
-        assert_eq!(step(&seen, start + DURATION), Step::Wait);
-        assert_eq!(step(&seen, later + DURATION), Step::Take);
+        assert_eq!(action(&seen, start + DURATION), LeaseAction::Wait);
+        assert_eq!(action(&seen, later + DURATION), LeaseAction::Take);
     }
 
     #[test]
@@ -146,24 +150,24 @@ mod tests {
         let start = Instant::now();
         let now = Timestamp::from_second(9).unwrap();
         let seen = Observation::of(None, &released(held_by("them", 5), now), start);
-        assert_eq!(step(&seen, start), Step::Take);
+        assert_eq!(action(&seen, start), LeaseAction::Take);
     }
 
     #[test]
     fn our_own_lease_is_renewed_however_old() {
         let start = Instant::now();
         let seen = Observation::of(None, &held_by("us", 0), start);
-        assert_eq!(step(&seen, start + DURATION * 2), Step::Renew);
+        assert_eq!(action(&seen, start + DURATION * 2), LeaseAction::Renew);
     }
 
     #[test]
     fn a_change_of_holder_counts_as_one_transition() {
         let now = Timestamp::from_second(9).unwrap();
-        let taken = claim(held_by("them", 5), Step::Take, "us", DURATION, now);
+        let taken = claim(held_by("them", 5), LeaseAction::Take, "us", DURATION, now);
         assert_eq!(taken.lease_transitions, Some(4));
         assert_eq!(taken.acquire_time, Some(MicroTime(now)));
         let later = Timestamp::from_second(12).unwrap();
-        let renewed = claim(taken, Step::Renew, "us", DURATION, later);
+        let renewed = claim(taken, LeaseAction::Renew, "us", DURATION, later);
         assert_eq!(renewed.lease_transitions, Some(4));
         assert_eq!(renewed.acquire_time, Some(MicroTime(now)));
         assert_eq!(renewed.renew_time, Some(MicroTime(later)));

@@ -1,7 +1,7 @@
 //! Leader election by a Lease: of all replicas, one writes.
 //!
-//! Only the reconciler asks who leads; admission never does. The rules are in [`claim`], here are
-//! the calls and the clock. Every write carries the resourceVersion that was read, so that of two
+//! Only the reconciler asks who leads; admission never does. Knows nothing of gangs. The rules are in
+//! [`claim`], here are the calls and the clock. Every write carries the resourceVersion that was read, so that of two
 //! candidates for one expired Lease one gets a conflict.
 
 mod claim;
@@ -16,7 +16,7 @@ use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-use claim::{Observation, Step};
+use claim::{LeaseAction, Observation};
 
 /// The Lease's name, in Muster's own namespace.
 pub const NAME: &str = "muster";
@@ -180,22 +180,22 @@ impl Candidate {
                     name: Some(NAME.to_owned()),
                     ..ObjectMeta::default()
                 },
-                spec: Some(self.claim(LeaseSpec::default(), Step::Take)),
+                spec: Some(self.claim(LeaseSpec::default(), LeaseAction::Take)),
             };
             let made = self.api.create(&PostParams::default(), &lease).await;
             return self.written(made, now);
         };
         let spec = lease.spec.clone().unwrap_or_default();
         let seen = Observation::of(self.seen.take(), &spec, now);
-        let step = seen.step(&self.identity, self.timing.duration, now);
+        let action = seen.action(&self.identity, self.timing.duration, now);
         self.seen = Some(seen);
-        if step == Step::Wait {
+        if action == LeaseAction::Wait {
             self.renewed = None;
             return Ok(Leadership::Follower);
         }
         let lease = Lease {
             metadata: lease.metadata,
-            spec: Some(self.claim(spec, step)),
+            spec: Some(self.claim(spec, action)),
         };
         let params = PostParams::default();
         let written = self.api.replace(NAME, &params, &lease).await;
@@ -222,9 +222,9 @@ impl Candidate {
         }
     }
 
-    fn claim(&self, spec: LeaseSpec, step: Step) -> LeaseSpec {
+    fn claim(&self, spec: LeaseSpec, action: LeaseAction) -> LeaseSpec {
         let duration = self.timing.duration;
-        claim::claim(spec, step, &self.identity, duration, Timestamp::now())
+        claim::claim(spec, action, &self.identity, duration, Timestamp::now())
     }
 
     async fn give_back(&self) -> Result<(), Error> {

@@ -15,14 +15,15 @@ use kube::core::GroupVersionKind;
 use kube::runtime::{WatchStreamExt, watcher};
 use serde_json::{Value, json};
 
-use super::ring::{Known, Ring, known};
+use super::ring::{DerSet, Ring, der_set};
 use super::{Error, Trust};
 
 pub const MUTATING: &str = "muster-mutating";
 pub const VALIDATING: &str = "muster-validating";
-/// By name before LeaderWorkerSet's.
+/// Its name sorts first: the apiserver calls webhooks in the order of their configurations' names, and
+/// this one must come before those of the workloads' own controllers.
 pub const GROUP_KEYS: &str = "group-keys.muster.dev";
-pub const FIELD_MANAGER: &str = "muster-ca";
+const FIELD_MANAGER: &str = "muster-ca";
 
 const API_VERSION: &str = "v1";
 const GROUP: &str = "admissionregistration.k8s.io";
@@ -35,22 +36,22 @@ const ALL: [(&str, &str); 3] = [
 ];
 
 /// One configuration as it is in the cluster.
-pub struct Found {
+pub struct Configuration {
     kind: &'static str,
     name: &'static str,
     resource_version: Option<String>,
     /// Each entry's name, and what it carries.
-    entries: Vec<(String, Known)>,
+    entries: Vec<(String, DerSet)>,
 }
 
-impl Found {
+impl Configuration {
     fn new((kind, name): (&'static str, &'static str), object: &DynamicObject) -> Self {
         let hooks = object.data["webhooks"].as_array().into_iter().flatten();
         let entry = |hook: &Value| {
             let bundle = hook["clientConfig"]["caBundle"].as_str();
             let pem = BASE64_STANDARD.decode(bundle.unwrap_or_default());
             let name = hook["name"].as_str().unwrap_or_default().to_owned();
-            (name, known(&pem.unwrap_or_default()))
+            (name, der_set(&pem.unwrap_or_default()))
         };
         Self {
             kind,
@@ -70,7 +71,7 @@ impl Found {
     /// removed meanwhile.
     fn patch(&self, bundle: &str) -> Value {
         let bundle = BASE64_STANDARD.encode(bundle);
-        let entry = |(name, _): &(String, Known)| json!({"name": name, "clientConfig": {"caBundle": bundle}});
+        let entry = |(name, _): &(String, DerSet)| json!({"name": name, "clientConfig": {"caBundle": bundle}});
         json!({
             "apiVersion": format!("{GROUP}/{API_VERSION}"),
             "kind": self.kind,
@@ -81,9 +82,9 @@ impl Found {
 }
 
 /// The configurations that are there; one that is missing cannot be called either.
-pub struct AllFound(pub Vec<Found>);
+pub struct Installed(pub Vec<Configuration>);
 
-impl AllFound {
+impl Installed {
     /// What holds once every configuration is written.
     pub fn trust(&self) -> Trust {
         if self.0.len() == ALL.len() {
@@ -94,10 +95,10 @@ impl AllFound {
     }
 
     /// What every entry of every configuration carries.
-    pub fn carried(&self) -> Known {
+    pub fn carried(&self) -> DerSet {
         let mut entries = self.0.iter().flat_map(|found| &found.entries);
         let Some((_, first)) = entries.next() else {
-            return Known::new();
+            return DerSet::new();
         };
         entries.fold(first.clone(), |all, (_, one)| {
             all.intersection(one).cloned().collect()
@@ -112,19 +113,19 @@ impl Configurations {
         Self(client)
     }
 
-    pub async fn read(&self) -> Result<AllFound, Error> {
+    pub async fn read(&self) -> Result<Installed, Error> {
         let mut all = Vec::new();
         for (kind, name) in ALL {
             let object = self.api(kind).get_opt(name).await;
             match object.map_err(|source| Error::ReadConfiguration { name, source })? {
-                Some(object) => all.push(Found::new((kind, name), &object)),
+                Some(object) => all.push(Configuration::new((kind, name), &object)),
                 None => tracing::warn!(name, "the webhook configuration is not installed"),
             }
         }
-        Ok(AllFound(all))
+        Ok(Installed(all))
     }
 
-    pub async fn write(&self, found: &Found, bundle: &str) -> Result<(), Error> {
+    pub async fn write(&self, found: &Configuration, bundle: &str) -> Result<(), Error> {
         let params = PatchParams::apply(FIELD_MANAGER).force();
         let patch = Patch::Apply(found.patch(bundle));
         let name = found.name;
@@ -165,7 +166,7 @@ impl Configurations {
 mod tests {
     use super::*;
 
-    fn configuration() -> Found {
+    fn configuration() -> Configuration {
         let object: DynamicObject = serde_json::from_value(json!({
             "apiVersion": "admissionregistration.k8s.io/v1",
             "kind": "MutatingWebhookConfiguration",
@@ -176,7 +177,7 @@ mod tests {
             ],
         }))
         .unwrap();
-        Found::new(ALL[0], &object)
+        Configuration::new(ALL[0], &object)
     }
 
     #[test]
@@ -209,11 +210,11 @@ mod tests {
 
     #[test]
     fn a_ca_is_carried_only_when_every_entry_carries_it() {
-        let some = |numbers: &[u8]| numbers.iter().map(|n| vec![*n]).collect::<Known>();
+        let some = |numbers: &[u8]| numbers.iter().map(|n| vec![*n]).collect::<DerSet>();
         let mut found = configuration();
         found.entries[0].1 = some(&[1, 2]);
         found.entries[1].1 = some(&[2, 3]);
-        assert_eq!(AllFound(vec![found]).carried(), some(&[2]));
-        assert_eq!(AllFound(Vec::new()).carried(), some(&[]));
+        assert_eq!(Installed(vec![found]).carried(), some(&[2]));
+        assert_eq!(Installed(Vec::new()).carried(), some(&[]));
     }
 }

@@ -1,4 +1,4 @@
-//! Muster's own CA: kept in a Secret, trusted through the webhook configurations.
+//! Muster's own CA in a cluster: kept in a Secret, trusted through the webhook configurations.
 //!
 //! All replicas do this alike, without a leader: the Secret is written with optimistic
 //! concurrency, the bundle by a server-side apply that says the same from each of them. The
@@ -16,17 +16,14 @@ use kube::Client;
 use kube::api::{Api, ObjectMeta, PostParams};
 use tokio::sync::watch;
 
-use crate::certs::{self, Signer};
+use super::{Authority, Signer};
 use bundle::Configurations;
-use ring::{Known, Renewal, Ring};
+use ring::{DerSet, Renewal, Ring};
 
-pub use bundle::{FIELD_MANAGER, GROUP_KEYS, MUTATING, VALIDATING};
+pub use bundle::{GROUP_KEYS, MUTATING, VALIDATING};
 
 /// The Secret's name, in Muster's own namespace.
 pub const SECRET: &str = "muster-ca";
-
-/// A look at the Secret and the configurations at least this often; changes are seen at once.
-pub const POLL: Duration = Duration::from_secs(30);
 
 /// After a change, so that a storm of them costs few looks.
 const BREATH: Duration = Duration::from_millis(200);
@@ -53,7 +50,7 @@ pub enum Error {
     #[error("no CA is valid now")]
     NoneValid,
     #[error(transparent)]
-    Certificates(#[from] certs::Error),
+    Certificates(#[from] super::Error),
 }
 
 /// Whether the apiserver can trust the leaves.
@@ -72,7 +69,7 @@ pub struct Keeper {
     signer: Signer,
     trust: watch::Sender<Trust>,
     /// What every webhook carried at the last look.
-    carried: Known,
+    carried: DerSet,
 }
 
 impl Keeper {
@@ -82,7 +79,7 @@ impl Keeper {
         let secrets = Api::namespaced(client.clone(), namespace);
         let now = SystemTime::now();
         let ring = ring(&secrets, now).await?;
-        let carried = Known::new();
+        let carried = DerSet::new();
         Ok(Self {
             signer: Signer::new(sign(&ring, &carried, now)?),
             configurations: Configurations::new(client),
@@ -126,7 +123,7 @@ impl Keeper {
 
         // A new CA signs when it was there at the last look too: other apiservers hear of a
         // change a little later.
-        let lasting: Known = carried.intersection(&self.carried).cloned().collect();
+        let lasting: DerSet = carried.intersection(&self.carried).cloned().collect();
         let authority = sign(&ring, &lasting, now)?;
         if authority.certificate_pem() != self.signer.current().certificate_pem() {
             self.signer.replace(authority);
@@ -144,10 +141,10 @@ impl Keeper {
     }
 }
 
-fn sign(ring: &Ring, carried: &Known, now: SystemTime) -> Result<certs::Authority, Error> {
+fn sign(ring: &Ring, carried: &DerSet, now: SystemTime) -> Result<Authority, Error> {
     let signer = ring.signer(carried, now).ok_or(Error::NoneValid)?;
     let (certificate, key) = (signer.certificate_pem(), signer.key_pem());
-    Ok(certs::Authority::from_pem(certificate, &key)?)
+    Ok(Authority::from_pem(certificate, &key)?)
 }
 
 /// Reads the CAs, and adds one when it is due. Whoever comes second to write reads again, so that

@@ -11,12 +11,12 @@ use k8s_openapi::ByteString;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 
-use crate::certs::authority::renewal_due;
-use crate::certs::pair::seconds;
-use crate::certs::{Authority, Error};
+use super::super::authority::{Authority, renewal_due};
+use super::super::pair::seconds;
+use crate::certs::Error;
 
 /// A certificate's DER bytes, by which certificates are told apart.
-pub type Known = BTreeSet<Vec<u8>>;
+pub type DerSet = BTreeSet<Vec<u8>>;
 
 /// All CAs, the oldest first.
 pub struct Ring(Vec<Authority>);
@@ -72,7 +72,7 @@ impl Ring {
 
     /// The newest CA that every webhook carries; else the oldest, which most likely is carried
     /// where not all are. `None` when all have expired.
-    pub fn signer(&self, carried: &Known, now: SystemTime) -> Option<&Authority> {
+    pub fn signer(&self, carried: &DerSet, now: SystemTime) -> Option<&Authority> {
         let trusted = |authority: &&Authority| der(authority).is_some_and(|d| carried.contains(&d));
         let newest = self.valid(now).rfind(trusted);
         newest.or_else(|| self.valid(now).next())
@@ -86,9 +86,9 @@ impl Ring {
     /// Whether a webhook that carries these certificates needs no write: all that are valid, and
     /// none that is not ours. An expired one of ours may stay, or two replicas whose clocks
     /// differ would undo each other's writes.
-    pub fn is_settled(&self, carried: &Known, now: SystemTime) -> bool {
-        let ours: Known = self.0.iter().filter_map(der).collect();
-        let wanted: Known = self.valid(now).filter_map(der).collect();
+    pub fn is_settled(&self, carried: &DerSet, now: SystemTime) -> bool {
+        let ours: DerSet = self.0.iter().filter_map(der).collect();
+        let wanted: DerSet = self.valid(now).filter_map(der).collect();
         carried.is_superset(&wanted) && carried.is_subset(&ours)
     }
 
@@ -105,7 +105,7 @@ pub enum Renewal {
 }
 
 /// The certificates in a PEM text; none where it is not PEM.
-pub fn known(pem: &[u8]) -> Known {
+pub fn der_set(pem: &[u8]) -> DerSet {
     CertificateDer::pem_slice_iter(pem)
         .filter_map(Result::ok)
         .map(|certificate| certificate.to_vec())
@@ -113,7 +113,7 @@ pub fn known(pem: &[u8]) -> Known {
 }
 
 fn der(authority: &Authority) -> Option<Vec<u8>> {
-    known(authority.certificate_pem().as_bytes())
+    der_set(authority.certificate_pem().as_bytes())
         .into_iter()
         .next()
 }
@@ -136,7 +136,7 @@ mod tests {
         Ring(days.iter().map(made).collect())
     }
 
-    fn carrying(ring: &Ring, numbers: &[usize]) -> Known {
+    fn carrying(ring: &Ring, numbers: &[usize]) -> DerSet {
         let der = |number: &usize| der(&ring.0[*number]).unwrap();
         numbers.iter().map(der).collect()
     }
@@ -147,7 +147,7 @@ mod tests {
         ring.0.iter().position(is)
     }
 
-    fn made_anew(renewal: Renewal) -> Option<Ring> {
+    fn added(renewal: Renewal) -> Option<Ring> {
         match renewal {
             Renewal::New(ring) => Some(ring),
             Renewal::Kept(_) => None,
@@ -156,25 +156,25 @@ mod tests {
 
     #[test]
     fn an_empty_secret_gets_its_first_ca() {
-        let ring = made_anew(ring(&[]).renewed(day(0)).unwrap()).unwrap();
+        let ring = added(ring(&[]).renewed(day(0)).unwrap()).unwrap();
         assert_eq!(ring.0.len(), 1);
         assert_eq!(signs(&ring, &[], day(0)), Some(0));
     }
 
     #[test]
     fn a_new_ca_joins_at_two_thirds_of_the_newest_ones_life() {
-        assert!(made_anew(ring(&[0]).renewed(day(243)).unwrap()).is_none());
-        let joined = made_anew(ring(&[0]).renewed(day(244)).unwrap()).unwrap();
+        assert!(added(ring(&[0]).renewed(day(243)).unwrap()).is_none());
+        let joined = added(ring(&[0]).renewed(day(244)).unwrap()).unwrap();
         assert_eq!(joined.0.len(), 2);
-        assert!(made_anew(joined.renewed(day(245)).unwrap()).is_none());
+        assert!(added(joined.renewed(day(245)).unwrap()).is_none());
     }
 
     #[test]
     fn an_expired_ca_goes_when_the_next_one_comes() {
         let ring = ring(&[0, 244]);
-        assert_eq!(known(ring.bundle(day(364)).as_bytes()).len(), 2);
-        assert_eq!(known(ring.bundle(day(366)).as_bytes()).len(), 1);
-        let third = made_anew(ring.renewed(day(488)).unwrap()).unwrap();
+        assert_eq!(der_set(ring.bundle(day(364)).as_bytes()).len(), 2);
+        assert_eq!(der_set(ring.bundle(day(366)).as_bytes()).len(), 1);
+        let third = added(ring.renewed(day(488)).unwrap()).unwrap();
         assert_eq!(third.0.len(), 2);
     }
 
