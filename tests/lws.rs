@@ -7,7 +7,7 @@ use common::{applied, cluster, decide, decide_request, mutated};
 use muster::admission::object::{self, Kind, Object};
 use muster::admission::{Decision, Phase};
 use muster::controller::decide::{self as reconciler, Actions, Seen, State, Workload};
-use muster::controller::observe::{Pod, WatchedPod};
+use muster::controller::observe::{SeenPod as Pod, WatchedPod};
 use muster::gang::{SchedulerKind, Unasked};
 use muster::scheduler::{Dialect, DynamicObject, Snapshot};
 use muster::workload::lws::children::{self, ReplicaRef};

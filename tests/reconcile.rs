@@ -9,7 +9,7 @@ use kube::core::DynamicObject;
 use muster::admission::object::{self, Kind, Object};
 use muster::cli::admit;
 use muster::controller::decide::{self, Actions, Seen, State, Workload};
-use muster::controller::observe::{Phase, Pod};
+use muster::controller::observe::{PodPhase as Phase, SeenPod as Pod};
 use muster::gang::{Attempt, KoordinatorWay, SchedulerKind};
 use muster::scheduler::{Dialect, Snapshot};
 use serde_json::{Value, json};

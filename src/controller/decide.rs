@@ -4,30 +4,18 @@ use std::time::Duration;
 
 use kube::core::DynamicObject;
 
-use super::lacking;
-use super::made;
-use super::observe::{Phase, Pod};
-use super::partners::{self, Partner};
-use super::replicas;
-pub use super::standing::{Standing, State};
-use super::standing::{count, standing, strand};
-use crate::admission::jobsets;
-use crate::admission::judge::Judged;
-use crate::gang::{Attempt, Gang, Level, Owner, Plan, TimeoutAction};
+use super::bundles::missing_pods;
+use super::bundles::partners::{self, Partner};
+use super::gang_objects;
+pub use super::gang_status::{GangStatus, State};
+use super::gang_status::{count, standing, strand};
+pub use super::kinds::Workload;
+use super::kinds::{jobset, lws};
+use super::observe::{PodPhase, SeenPod};
+use crate::gang::{Gang, Owner, Plan, TimeoutAction};
 use crate::scheduler::abilities::{NewRoom, QuorumChange};
 use crate::scheduler::{Queue, Scheduler, Snapshot};
-use crate::workload::jobset::update;
-use crate::workload::jobset::view::{API_VERSION, JobSet, KIND};
-use crate::workload::keys;
-use crate::workload::lws::view::LeaderWorkerSet;
 use crate::workload::view::Meta;
-
-/// A workload, as far as its gangs go.
-#[derive(Debug, Clone, Copy)]
-pub enum Workload<'a> {
-    JobSet(&'a JobSet<'a>),
-    LeaderWorkerSet(&'a LeaderWorkerSet<'a>),
-}
 
 /// Everything that is known when a workload is looked at.
 #[derive(Clone, Copy)]
@@ -35,7 +23,7 @@ pub struct Seen<'a> {
     pub workload: Workload<'a>,
     pub namespace: &'a str,
     /// Its members.
-    pub pods: &'a [Pod],
+    pub pods: &'a [SeenPod],
     /// What Muster has made for it.
     pub made: &'a [DynamicObject],
     /// The JobSets that it names in `muster.dev/bundle-with`.
@@ -47,7 +35,7 @@ pub struct Seen<'a> {
 pub struct Actions {
     pub apply: Vec<DynamicObject>,
     pub delete: Vec<DynamicObject>,
-    pub gangs: Vec<Standing>,
+    pub gangs: Vec<GangStatus>,
     /// Objects of gangs that wait, on a scheduler that does not notice new room by itself.
     pub sleepers: Vec<DynamicObject>,
     /// Why gangs that wait never start once a waiting member is deleted, if so.
@@ -56,7 +44,7 @@ pub struct Actions {
     pub queue: Option<Queue>,
     /// Gangs are asked for, and the workload is suspended.
     pub suspended: bool,
-    /// The workload goes on, and has no gang now: none is asked for any more, or no replica.
+    /// The workload goes on without a gang: it no longer asks for one, or has no replica.
     pub idle: bool,
     /// A gang that is asked for has no pod yet, and so is not among the gangs.
     pub unmade: bool,
@@ -88,8 +76,8 @@ pub fn decide(seen: &Seen<'_>, cluster: &Snapshot) -> Actions {
             return actions;
         }
         Workload::LeaderWorkerSet(lws) if lws.metadata.deleting() => return actions,
-        Workload::JobSet(jobset) => wanted_of_jobset(seen, jobset, cluster, &mut actions),
-        Workload::LeaderWorkerSet(lws) => replicas::wanted(seen, lws, cluster, &mut actions),
+        Workload::JobSet(jobset) => jobset::wanted(seen, jobset, cluster, &mut actions),
+        Workload::LeaderWorkerSet(lws) => lws::wanted(seen, lws, cluster, &mut actions),
     };
     for object in seen.made {
         let name = object.metadata.name.as_deref();
@@ -97,58 +85,16 @@ pub fn decide(seen: &Seen<'_>, cluster: &Snapshot) -> Actions {
         let going = object.metadata.deletion_timestamp.is_some();
         // Old gangs go when their pods are gone: a scheduler that loses a gang's object while its
         // pods wait would count them by themselves.
-        if !kept && !going && !made::in_use(object, seen.pods) {
+        if !kept && !going && !gang_objects::in_use(object, seen.pods) {
             actions.delete.push(object.clone());
         }
     }
     actions.apply = wanted
         .into_iter()
-        .map(made::with_hash)
-        .filter(|object| !made::is_settled(object, seen.made))
+        .map(gang_objects::with_hash)
+        .filter(|object| !gang_objects::is_settled(object, seen.made))
         .collect();
     actions
-}
-
-fn wanted_of_jobset(
-    seen: &Seen<'_>,
-    jobset: &JobSet<'_>,
-    cluster: &Snapshot,
-    actions: &mut Actions,
-) -> Vec<DynamicObject> {
-    let judged = jobsets::judge_stored(jobset, seen.namespace, cluster);
-    let policy = &judged.plan.policy;
-    let action = policy.timeout_action.as_ref().map(|action| action.value);
-    let limit = policy.timeout.as_ref().map(|timeout| timeout.value);
-    actions.timeout = limit.map(|limit| (limit, action.unwrap_or_default()));
-    let ended = jobset.finished();
-    actions.suspended = jobset.suspended() && !ended && !judged.plan.parts.is_empty();
-    if ended || jobset.suspended() {
-        Vec::new()
-    } else {
-        wanted(seen, jobset, &judged, actions)
-    }
-}
-
-/// The objects that must exist now, and how each gang stands.
-fn wanted(
-    seen: &Seen<'_>,
-    jobset: &JobSet<'_>,
-    judged: &Judged,
-    actions: &mut Actions,
-) -> Vec<DynamicObject> {
-    let Some(backend) = judged.backend else {
-        actions.refused = judged.errors.first().map(ToString::to_string);
-        return Vec::new();
-    };
-    if !is_stamped(jobset) {
-        let reason = "the JobSet was created without Muster and its pods carry no stamp: create \
-                      it anew to gang it";
-        actions.refused = Some(reason.to_owned());
-        return Vec::new();
-    }
-    let owner = owner(seen, jobset);
-    let gangs = gangs(jobset, judged, backend, &owner);
-    follow(seen, backend, &owner, &judged.plan, gangs, actions)
 }
 
 /// Notes how gangs stand, and says which objects they need.
@@ -162,27 +108,27 @@ pub fn follow(
 ) -> Vec<DynamicObject> {
     let mut standings = Vec::new();
     for gang in &mut gangs {
-        let mine: Vec<&Pod> = seen
+        let mine: Vec<&SeenPod> = seen
             .pods
             .iter()
             .filter(|pod| pod.belongs_to(&gang.identity))
             .collect();
         let mut stranded = None;
         match backend.abilities().quorum_change {
-            QuorumChange::Live => gang.shrink(count(&mine, Phase::Succeeded) as u64),
+            QuorumChange::Live => gang.shrink(count(&mine, PodPhase::Succeeded) as u64),
             QuorumChange::Never(why) => stranded = strand(gang, &mine, why),
             QuorumChange::NotNeeded => {}
         }
-        standings.push(Standing {
+        standings.push(GangStatus {
             stranded,
             suspect: backend.suspect(),
             ..standing(gang, &mine, seen.made)
         });
     }
-    lacking::tell(&gangs, seen.partners, &mut standings);
+    missing_pods::explain(&gangs, seen.partners, &mut standings);
     let objects = partners::objects(seen, plan, backend, owner, gangs, &mut standings);
     actions.orphans = backend.orphans();
-    if standings.iter().any(Standing::waits) {
+    if standings.iter().any(GangStatus::waits) {
         actions.queue = backend.queue(plan);
     }
     if backend.abilities().new_room == NewRoom::WhenNudged {
@@ -192,7 +138,7 @@ pub fn follow(
     objects
 }
 
-fn sleepers(gangs: &[Standing], objects: &[DynamicObject]) -> Vec<DynamicObject> {
+fn sleepers(gangs: &[GangStatus], objects: &[DynamicObject]) -> Vec<DynamicObject> {
     let waiting: Vec<&str> = gangs
         .iter()
         .filter(|gang| gang.waits())
@@ -205,11 +151,7 @@ fn sleepers(gangs: &[Standing], objects: &[DynamicObject]) -> Vec<DynamicObject>
     objects.iter().filter(named).cloned().collect()
 }
 
-/// The owner of a JobSet's gangs.
-pub(super) fn owner(seen: &Seen<'_>, jobset: &JobSet<'_>) -> Owner {
-    owner_as((API_VERSION, KIND), seen, &jobset.metadata)
-}
-
+/// The workload as owner of its objects.
 pub(super) fn owner_as(
     (api_version, kind): (&'static str, &'static str),
     seen: &Seen<'_>,
@@ -222,30 +164,4 @@ pub(super) fn owner_as(
         name: meta.name.as_deref().unwrap_or_default().to_owned(),
         uid: meta.uid.as_deref().unwrap_or_default().to_owned(),
     }
-}
-
-/// The gangs of the JobSet's current start; each replica with its own restarts.
-pub(super) fn gangs<'p>(
-    jobset: &JobSet<'_>,
-    judged: &'p Judged,
-    backend: &dyn Scheduler,
-    owner: &Owner,
-) -> Vec<Gang<'p>> {
-    let whole = jobset.status.restarts;
-    let round = backend.round(update::round(&jobset.metadata));
-    let mut gangs = judged.plan.gangs(owner, Attempt { whole, own: 0 }, round);
-    for gang in &mut gangs {
-        if let (Level::Replica, Some(index)) = (gang.part.level(), gang.identity.index) {
-            let part = gang.identity.part.as_str();
-            gang.identity.attempt.own = jobset.own_restarts(part, index);
-        }
-    }
-    gangs
-}
-
-pub(super) fn is_stamped(jobset: &JobSet<'_>) -> bool {
-    jobset.spec.replicated_jobs.iter().any(|job| {
-        let meta = job.template.metadata.as_ref();
-        meta.is_some_and(|m| m.annotation(keys::STAMP).is_some())
-    })
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use kube::Client;
 use kube::core::{ApiResource, GroupVersionKind};
 
-use super::workloads::Workloads;
+use super::kinds::Workloads;
 use crate::gang::SchedulerKind;
 use crate::scheduler::{Dialect, JobTemplates, Release, Snapshot, SubGroups};
 

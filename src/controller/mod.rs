@@ -1,29 +1,29 @@
 //! The reconciler: makes the objects of gangs, keeps them in order, and says how gangs stand.
 //!
-//! [`decide`] is pure: from a workload, its members ([`observe`]) and what exists for it ([`made`]) it
-//! says what to write; the replicas of a LeaderWorkerSet each by its own stamp ([`replicas`]), bundles
-//! with their partners ([`partners`]). The rest is watches ([`run`]), writes ([`write`]), what the
-//! cluster serves ([`discovery`]) and events ([`status`]). It calls the same workload adapters and
-//! scheduler backends as admission does, and knows no HTTP.
+//! Read it in this order: [`run`] (the watches, and one look at a workload), [`decide`] (pure: what to
+//! write, from the workload, its pods and the objects that exist for it), [`write`].
+//!
+//! - What is looked at: [`observe`] (pods), [`gang_objects`] (what Muster has made), [`gang_status`]
+//!   (how a gang stands), [`recent_writes`] (what the watches do not show yet).
+//! - [`kinds`]: what differs between the kinds of workloads.
+//! - [`bundles`]: gangs that start together with gangs of other workloads.
+//! - [`report`]: events and the condition.
+//! - [`mend`]: help where a scheduler does not help itself.
+//! - [`discovery`]: what the cluster serves, for admission too.
+//!
+//! It calls the same workload adapters and scheduler backends as admission does, and knows no HTTP.
 
-pub mod condition;
+pub mod bundles;
 pub mod decide;
 pub mod discovery;
-mod known;
-mod lacking;
-pub mod made;
-mod namers;
-mod nudge;
+mod gang_objects;
+mod gang_status;
+pub mod kinds;
+mod mend;
 pub mod observe;
-pub mod partners;
-mod queues;
-mod recent;
-mod replicas;
-mod revive;
+mod recent_writes;
+mod report;
 mod run;
-mod standing;
-mod status;
-pub mod workloads;
 mod write;
 
 use std::sync::Arc;
@@ -41,7 +41,7 @@ use crate::leader::Leadership;
 use crate::scheduler::Snapshot;
 use crate::workload::keys;
 use discovery::Found;
-use workloads::Workloads;
+use kinds::Workloads;
 
 /// What a running reconciler shares with admission.
 pub type Cluster = Arc<ArcSwap<Snapshot>>;
@@ -126,7 +126,7 @@ pub async fn lead(
     }
 }
 
-/// Reconciles until dropped. Starts anew when the cluster serves other kinds than before.
+/// Reconciles until dropped. Restarts when the cluster serves other kinds than before.
 pub async fn reconcile(client: Client, cluster: Cluster) {
     loop {
         let found = match discovery::discover(&client).await {
@@ -150,7 +150,7 @@ pub async fn reconcile(client: Client, cluster: Cluster) {
         tokio::select! {
             _ = following => {}
             () = changed(&client, &found) => {
-                tracing::info!("the cluster serves other kinds now: watching anew");
+                tracing::info!("the cluster now serves other kinds: the watches are restarted");
             }
         }
     }

@@ -12,7 +12,7 @@ use crate::workload::{child, keys};
 
 /// A member, as far as its gang asks.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Pod {
+pub struct SeenPod {
     pub uid: String,
     pub part: String,
     /// The gang's index in its part; zero for gangs that have none.
@@ -21,8 +21,8 @@ pub struct Pod {
     /// The round that it was made in.
     pub round: Round,
     /// The replica's, for a pod of a LeaderWorkerSet.
-    pub life: Option<Life>,
-    pub phase: Phase,
+    pub life: Option<ReplicaLife>,
+    pub phase: PodPhase,
     pub created: Option<Timestamp>,
     /// It is being deleted.
     pub going: bool,
@@ -32,28 +32,28 @@ pub struct Pod {
 
 /// One life of a replica, as its pods carry it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Life {
+pub struct ReplicaLife {
     pub key: String,
     pub index: String,
     pub revision: String,
     /// The pod is the leader; its stamp then.
     pub leader: Option<Stamp>,
-    pub linked: Linked,
+    pub linked: LinkedBy,
 }
 
-/// Whether Muster has linked a pod.
+/// Who has linked a pod to its gang.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Linked {
-    Yes,
-    /// LeaderWorkerSet gangs it itself.
-    Elsewhere,
-    /// It came past Muster's webhooks.
-    No,
+pub enum LinkedBy {
+    Muster,
+    /// Its workload's own controller, which makes the gang itself.
+    Workload,
+    /// It was created while Muster's webhooks were not installed.
+    Nobody,
 }
 
 /// A pod's phase, as far as a gang cares.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Phase {
+pub enum PodPhase {
     Pending,
     /// On a node, and not finished.
     Bound,
@@ -61,7 +61,7 @@ pub enum Phase {
     Failed,
 }
 
-impl Phase {
+impl PodPhase {
     /// Whether the pod still counts for its gang's objects.
     pub fn is_live(self) -> bool {
         matches!(self, Self::Pending | Self::Bound)
@@ -138,7 +138,7 @@ pub fn strip_pod(pod: &mut WatchedPod) {
     }
 }
 
-impl Pod {
+impl SeenPod {
     /// Reads a member; `None` for a pod without Muster's label.
     pub fn read(pod: &WatchedPod) -> Option<Self> {
         let labels = pod.metadata.labels.as_ref()?;
@@ -147,10 +147,10 @@ impl Pod {
         let round = annotations.and_then(|a| a.get(keys::ROUND));
         let status = pod.status.as_ref();
         let phase = match status.and_then(|status| status.phase.as_deref()) {
-            Some("Succeeded") => Phase::Succeeded,
-            Some("Failed") => Phase::Failed,
-            _ if pod.spec.node_name.is_some() => Phase::Bound,
-            _ => Phase::Pending,
+            Some("Succeeded") => PodPhase::Succeeded,
+            Some("Failed") => PodPhase::Failed,
+            _ if pod.spec.node_name.is_some() => PodPhase::Bound,
+            _ => PodPhase::Pending,
         };
         Some(Self {
             uid: pod.metadata.uid.clone().unwrap_or_default(),
@@ -161,7 +161,7 @@ impl Pod {
                 own: number(child::OWN_ATTEMPT),
             },
             round: Round(round.and_then(|r| r.parse().ok()).unwrap_or(0)),
-            life: Life::read(&pod.metadata),
+            life: ReplicaLife::read(&pod.metadata),
             phase,
             created: pod.metadata.creation_timestamp.as_ref().map(|time| time.0),
             going: pod.metadata.deletion_timestamp.is_some(),
@@ -182,7 +182,7 @@ impl Pod {
     }
 }
 
-impl Life {
+impl ReplicaLife {
     fn read(meta: &ObjectMeta) -> Option<Self> {
         let labels = meta.labels.as_ref()?;
         let label = |key: &str| labels.get(key).cloned().unwrap_or_default();
@@ -193,9 +193,9 @@ impl Life {
         let theirs = [link::VOLCANO.key, replica::OWN_GANG];
         let theirs = annotations.is_some_and(|a| theirs.iter().any(|key| a.contains_key(*key)));
         let linked = match labels.contains_key(keys::INDEX) {
-            true => Linked::Yes,
-            false if theirs => Linked::Elsewhere,
-            false => Linked::No,
+            true => LinkedBy::Muster,
+            false if theirs => LinkedBy::Workload,
+            false => LinkedBy::Nobody,
         };
         Some(Self {
             key: label(replica::GROUP_KEY),
@@ -212,7 +212,7 @@ impl Life {
             replica::WORKERS => self.leader.is_none(),
             _ => true,
         };
-        role && self.linked == Linked::Yes && self.key == gang.uid
+        role && self.linked == LinkedBy::Muster && self.key == gang.uid
     }
 }
 
@@ -238,10 +238,10 @@ mod tests {
             "spec": {}, "status": {"phase": "Pending"},
         }))
         .unwrap();
-        let before = Pod::read(&pod).unwrap();
+        let before = SeenPod::read(&pod).unwrap();
         strip_pod(&mut pod);
         assert!(before.created.is_some());
-        assert_eq!(Pod::read(&pod), Some(before));
+        assert_eq!(SeenPod::read(&pod), Some(before));
         assert_eq!(pod.metadata.annotations, None);
     }
 
@@ -264,7 +264,7 @@ mod tests {
                     .iter()
                     .any(|a| a.contains_key("large"))
             );
-            Pod::read(&pod).unwrap().life.unwrap().leader
+            SeenPod::read(&pod).unwrap().life.unwrap().leader
         };
         assert!(pod("0").is_some());
         assert_eq!(pod("1"), None);

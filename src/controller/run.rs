@@ -16,17 +16,17 @@ use kube::runtime::{Controller, WatchStreamExt as _, watcher};
 use kube::{Client, Resource, ResourceExt as _};
 use serde::de::DeserializeOwned;
 
-use super::condition::Conditions;
+use super::bundles::partner_index::{look_up, tell_namers};
 use super::decide::{self, Actions, Seen, Workload};
 use super::discovery::Found;
-use super::made;
-use super::namers::{look_up, tell_namers};
-use super::nudge::Sleepers;
-use super::observe::{self, Pod, WatchedPod};
-use super::queues::Queues;
-use super::revive::{Revivals, Step};
-use super::status::{Memory, News};
-use super::workloads::Workloads;
+use super::gang_objects;
+use super::kinds::Workloads;
+use super::mend::nudge::Sleepers;
+use super::mend::queues::Queues;
+use super::mend::revive::{Revival, Revivals};
+use super::observe::{self, SeenPod, WatchedPod};
+use super::report::condition::Conditions;
+use super::report::events::{EventPublisher, Report};
 use super::write::{Done, Error, Outcome, Writer, owned, resource};
 use crate::admission::object::{self, Object};
 use crate::gang::TimeoutAction;
@@ -37,7 +37,7 @@ use crate::workload::jobset::view::JobSet;
 const BLOCKED: Duration = Duration::from_secs(30);
 
 /// A list is read in pages of so many objects: whole pods are large until they are stripped, and
-/// memory that they took once at the start is never given back.
+/// events that they took once at the start is never given back.
 const PAGE: u32 = 50;
 
 /// What a reconcile needs.
@@ -48,7 +48,7 @@ struct Context {
     known: Store<DynamicObject>,
     pods: Store<WatchedPod>,
     objects: Vec<Store<DynamicObject>>,
-    memory: Arc<Memory>,
+    events: Arc<EventPublisher>,
     sleepers: Sleepers,
     conditions: Conditions,
     queues: Queues,
@@ -64,9 +64,9 @@ pub async fn run(
 ) {
     let kind = workloads.resource();
     let (reader, writer) = store(&kind);
-    let memory = Arc::new(Memory::new(client.clone()));
+    let events = Arc::new(EventPublisher::new(client.clone()));
     let revivals = Arc::new(Revivals::default());
-    let of = (Arc::clone(&memory), Arc::clone(&revivals));
+    let of = (Arc::clone(&events), Arc::clone(&revivals));
     let (sender, namers) = mpsc::unbounded();
     let stream = watch::<DynamicObject>(&client, &kind, watcher::Config::default())
         .inspect(move |event| {
@@ -112,7 +112,7 @@ pub async fn run(
     let nudger = client.clone();
     let context = Arc::new(Context {
         workloads,
-        memory,
+        events,
         sleepers: Sleepers::default(),
         conditions: Conditions::default(),
         revivals,
@@ -166,7 +166,7 @@ fn strip(kind: &ApiResource) -> impl FnMut(&mut DynamicObject) + use<> {
     };
     move |object| {
         object.types = Some(types.clone());
-        made::strip_metadata(object);
+        gang_objects::strip_metadata(object);
     }
 }
 
@@ -230,7 +230,7 @@ async fn reconcile(workload: Arc<DynamicObject>, context: Arc<Context>) -> Resul
     let writer = &context.writer;
     let carried_out = writer.carry_out(&workload, &actions, &made, &mut done);
     let carried_out = carried_out.await;
-    context.memory.note_created(&uid, &done);
+    context.events.note_created(&uid, &done);
     carried_out?;
     let sleepers = actions.sleepers.iter();
     let sleepers = sleepers.map(|object| (context.writer.api(object), object.name_any()));
@@ -240,30 +240,30 @@ async fn reconcile(workload: Arc<DynamicObject>, context: Arc<Context>) -> Resul
     {
         actions.blame(&trouble);
     }
-    context.memory.wrote(&workload, &done, &actions.gangs).await;
-    let mut news = context.memory.look(&uid, &actions);
-    actions.broken = news.broken.take();
-    // Before what can fail: what is news now is none at the next look.
-    context.memory.publish(&workload, &news).await;
+    context.events.wrote(&workload, &done, &actions.gangs).await;
+    let mut report = context.events.look(&uid, &actions);
+    actions.broken = report.broken.take();
+    // Before what can fail: the next look does not tell it again.
+    context.events.publish(&workload, &report).await;
     let outcome = match view {
-        Workload::JobSet(_) if news.timed_out == Some(TimeoutAction::Suspend) => {
+        Workload::JobSet(_) if report.timed_out == Some(TimeoutAction::Suspend) => {
             context.writer.suspend(&workload).await?
         }
         Workload::JobSet(jobset) => context.revive(&workload, jobset, &pods, &actions).await?,
-        // LeaderWorkerSet makes a replica anew that loses a pod, and then it is a new gang.
+        // LeaderWorkerSet recreates a replica that loses a pod, and then it is a new gang.
         Workload::LeaderWorkerSet(_) => Outcome::Done,
     };
     if let Outcome::Refused(why) = outcome {
-        context.memory.refused(&workload, "itself", why).await;
-        news.again_in(BLOCKED);
+        context.events.refused(&workload, "itself", why).await;
+        report.again_in(BLOCKED);
     }
-    let step = context
+    let update = context
         .conditions
-        .step(&workload, &actions, &done.obstacles);
-    let held = context.writer.step(&workload, step).await?;
+        .update(&workload, &actions, &done.obstacles);
+    let held = context.writer.write_condition(&workload, update).await?;
     // Nothing tells when a foreign object goes: only Muster's own are watched.
     let blocked = (!done.obstacles.is_empty()).then_some(BLOCKED);
-    let again = [behind, blocked, held, news.look_again];
+    let again = [behind, blocked, held, report.look_again];
     Ok(match again.into_iter().flatten().min() {
         Some(after) => Action::requeue(after),
         None => Action::await_change(),
@@ -278,10 +278,10 @@ where
 }
 
 impl Context {
-    fn members(&self, workload: &DynamicObject) -> Vec<Pod> {
+    fn members(&self, workload: &DynamicObject) -> Vec<SeenPod> {
         let belongs = |pod: &WatchedPod| self.workloads.owns(workload, pod);
         let pods = self.pods.state_filter(|pod| belongs(pod));
-        pods.iter().filter_map(|pod| Pod::read(pod)).collect()
+        pods.iter().filter_map(|pod| SeenPod::read(pod)).collect()
     }
 
     /// Gives a lost gang a new round, or tells that only a person can.
@@ -289,7 +289,7 @@ impl Context {
         &self,
         workload: &DynamicObject,
         jobset: &JobSet<'_>,
-        pods: &[Pod],
+        pods: &[SeenPod],
         actions: &Actions,
     ) -> Result<Outcome, Error> {
         let uid = workload.uid().unwrap_or_default();
@@ -297,14 +297,14 @@ impl Context {
         let outcome = self.writer.revive(workload, &step).await?;
         let (reason, note) = match step {
             _ if outcome != Outcome::Done => return Ok(outcome),
-            Step::Suspend(note) => ("GangRevived", note),
-            Step::Tell(note) => ("GangStuck", note),
-            Step::Nothing | Step::Resume | Step::Forget => return Ok(outcome),
+            Revival::Suspend(note) => ("GangRevived", note),
+            Revival::Tell(note) => ("GangStuck", note),
+            Revival::Nothing | Revival::Resume | Revival::Forget => return Ok(outcome),
         };
         self.revivals.forget(&uid);
-        let mut news = News::default();
-        news.warn(reason, note);
-        self.memory.publish(workload, &news).await;
+        let mut report = Report::default();
+        report.warn(reason, note);
+        self.events.publish(workload, &report).await;
         Ok(outcome)
     }
 

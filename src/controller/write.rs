@@ -6,10 +6,10 @@ use kube::api::{Api, DeleteParams, Patch, PatchParams, Preconditions};
 use kube::core::{ApiResource, DynamicObject, GroupVersionKind, ObjectMeta};
 use kube::{Client, ResourceExt as _};
 
-use super::condition::Step;
 use super::decide::Actions;
-use super::recent::Recent;
-use super::revive;
+use super::mend::revive::Revival;
+use super::recent_writes::RecentWrites;
+use super::report::condition::ConditionUpdate;
 use crate::scheduler::object::MANAGED_BY;
 use crate::workload::keys;
 
@@ -55,9 +55,9 @@ pub struct Done {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
     Done,
-    /// The workload is no longer as it was seen. Its change brings the next look.
+    /// The workload has changed since it was seen. Its change brings the next look.
     Changed,
-    /// By a policy or a webhook, in its words.
+    /// By a policy or a webhook; what it said.
     Refused(String),
 }
 
@@ -83,12 +83,12 @@ fn refusal<T>(answer: &Result<T, kube::Error>) -> Option<&str> {
 /// Writes, and remembers it until the caches show it.
 pub struct Writer {
     client: Client,
-    pub recent: Recent,
+    pub recent: RecentWrites,
 }
 
 impl Writer {
     pub fn new(client: Client) -> Self {
-        let recent = Recent::default();
+        let recent = RecentWrites::default();
         Self { client, recent }
     }
 
@@ -119,7 +119,7 @@ impl Writer {
         Ok(())
     }
 
-    /// What an object of that name is, if it is not Muster's for this workload.
+    /// Says so if an object of this name exists that Muster did not make for this workload.
     async fn foreign(&self, object: &DynamicObject, uid: &str) -> Result<Option<String>, Error> {
         let name = object.name_any();
         let there = self.api(object).get_metadata_opt(&name).await;
@@ -167,7 +167,7 @@ impl Writer {
             ..DeleteParams::background()
         };
         match self.api(object).delete(&name, &params).await {
-            // Gone already, or another object of that name: either way not ours to remove.
+            // Gone already, or another object of this name: either way not ours to remove.
             Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => {}
             other => {
                 other.map_err(api_error(format!("delete {name}")))?;
@@ -187,13 +187,13 @@ impl Writer {
     pub async fn revive(
         &self,
         workload: &DynamicObject,
-        step: &revive::Step,
+        revival: &Revival,
     ) -> Result<Outcome, Error> {
-        let (mark, suspend) = match step {
-            revive::Step::Suspend(_) => (Some("true"), Some(true)),
-            revive::Step::Resume => (None, Some(false)),
-            revive::Step::Forget => (None, None),
-            revive::Step::Nothing | revive::Step::Tell(_) => return Ok(Outcome::Done),
+        let (mark, suspend) = match revival {
+            Revival::Suspend(_) => (Some("true"), Some(true)),
+            Revival::Resume => (None, Some(false)),
+            Revival::Forget => (None, None),
+            Revival::Nothing | Revival::Tell(_) => return Ok(Outcome::Done),
         };
         let mut patch = serde_json::json!({"metadata": {"annotations": {keys::REVIVING: mark}}});
         if let Some(suspend) = suspend {
@@ -226,15 +226,15 @@ impl Writer {
     }
 
     /// Applies a condition to the workload's status, or says when to look again.
-    pub async fn step(
+    pub async fn write_condition(
         &self,
         workload: &DynamicObject,
-        step: Step,
+        update: ConditionUpdate,
     ) -> Result<Option<Duration>, Error> {
-        let condition = match step {
-            Step::Nothing => return Ok(None),
-            Step::Later(after) => return Ok(Some(after)),
-            Step::Write(condition) => condition,
+        let condition = match update {
+            ConditionUpdate::NotNeeded => return Ok(None),
+            ConditionUpdate::Later(after) => return Ok(Some(after)),
+            ConditionUpdate::Write(condition) => condition,
         };
         let name = workload.name_any();
         let types = workload.types.clone().unwrap_or_default();
@@ -271,7 +271,7 @@ impl Writer {
     }
 }
 
-/// Whether Muster made it for the workload of that uid.
+/// Whether Muster made it for the workload of this uid.
 pub fn owned(meta: &ObjectMeta, uid: &str) -> bool {
     let labels = meta.labels.as_ref();
     let managed = labels.and_then(|l| l.get(MANAGED_BY.0));

@@ -99,7 +99,7 @@ impl Keeper {
         self.trust.subscribe()
     }
 
-    /// Goes on for ever: looks after each change of a configuration, and every `poll`.
+    /// Never ends: looks after each change of a configuration, and every `poll`.
     pub async fn run(mut self, poll: Duration) {
         let mut changes = self.configurations.changes();
         loop {

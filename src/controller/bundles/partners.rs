@@ -13,11 +13,12 @@ use std::sync::Arc;
 
 use kube::core::DynamicObject;
 
-use super::decide::{self, Seen, Standing, State, Workload};
-use super::lacking;
-use super::made;
-use super::observe::{Phase, Pod};
 use crate::admission::jobsets;
+use crate::controller::bundles::missing_pods;
+use crate::controller::decide::{GangStatus, Seen, State, Workload};
+use crate::controller::gang_objects;
+use crate::controller::kinds::jobset as kind;
+use crate::controller::observe::{PodPhase, SeenPod};
 use crate::gang::{FieldPath, Gang, Identity, Owner, Plan, WorkloadRef};
 use crate::scheduler::abilities::Bundles;
 use crate::scheduler::{Scheduler, Snapshot};
@@ -31,24 +32,24 @@ pub type Circle = BTreeSet<WorkloadRef>;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Partner {
     pub jobset: WorkloadRef,
-    pub sight: Sight,
+    pub state: PartnerState,
 }
 
 /// What is seen of a partner.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Sight {
+pub enum PartnerState {
     /// Nothing can start together with it, and why.
     Absent(String),
     /// Its side of each bundle.
-    There(BTreeMap<String, Side>),
+    Present(BTreeMap<String, Side>),
 }
 
 /// The gangs of one JobSet in a bundle.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Side {
     gangs: Vec<Identity>,
-    /// Those of its gangs that have too few pods yet, and how many.
-    pub lacking: Vec<String>,
+    /// What is said of those of its gangs that have too few pods yet.
+    pub missing_pods: Vec<String>,
     progress: Progress,
 }
 
@@ -75,8 +76,8 @@ pub fn itself(meta: &Meta<'_>, namespace: &str) -> WorkloadRef {
     WorkloadRef::new(namespace, meta.name.as_deref().unwrap_or_default())
 }
 
-/// Looks at a JobSet of the circle from one that names it. Of a JobSet that does not name it back
-/// no more is said than that.
+/// Looks at a JobSet of the circle from one that names it. When it does not name that one back, this is
+/// all that is said of it: it may belong to somebody else.
 pub fn look(
     jobset: WorkloadRef,
     from: &WorkloadRef,
@@ -84,14 +85,14 @@ pub fn look(
     found: Option<&Seen<'_>>,
     cluster: &Snapshot,
 ) -> Partner {
-    let sight = match found {
-        None => Sight::Absent("it does not exist".to_owned()),
+    let state = match found {
+        None => PartnerState::Absent("it does not exist".to_owned()),
         Some(found) => match sides(found, from, circle, cluster) {
-            Ok(sides) => Sight::There(sides),
-            Err(why) => Sight::Absent(why),
+            Ok(sides) => PartnerState::Present(sides),
+            Err(why) => PartnerState::Absent(why),
         },
     };
-    Partner { jobset, sight }
+    Partner { jobset, state }
 }
 
 fn sides(
@@ -101,7 +102,7 @@ fn sides(
     cluster: &Snapshot,
 ) -> Result<BTreeMap<String, Side>, String> {
     let Workload::JobSet(jobset) = found.workload else {
-        return Err("it is no JobSet".to_owned());
+        return Err("it is not a JobSet".to_owned());
     };
     let theirs = circle(&jobset.metadata, found.namespace);
     if !theirs.contains(from) {
@@ -141,10 +142,10 @@ fn sides(
         let kind = backend.kind();
         return Err(format!("it goes to {kind}, which cannot reach this JobSet"));
     }
-    if !decide::is_stamped(jobset) {
+    if !kind::is_stamped(jobset) {
         return Err("it was created without Muster".to_owned());
     }
-    let gangs = decide::gangs(jobset, &judged, backend, &decide::owner(found, jobset));
+    let gangs = kind::gangs(jobset, &judged, backend, &kind::owner(found, jobset));
     let mut sides: BTreeMap<String, Side> = BTreeMap::new();
     for gang in gangs {
         let Some(bundle) = gang.part.bundle() else {
@@ -157,8 +158,8 @@ fn sides(
             side.progress = Progress::Started;
         } else {
             let name = format!("{}/{}", found.namespace, gang.name());
-            side.lacking
-                .extend(lacking::what(&name, live, gang.quorum()));
+            side.missing_pods
+                .extend(missing_pods::shortage(&name, live, gang.quorum()));
         }
         side.gangs.push(gang.identity);
     }
@@ -171,9 +172,9 @@ fn reaches_others(backend: &dyn Scheduler) -> bool {
 
 /// Whether a member has been placed: then the whole bundle had its room. A pod that is going may
 /// be of the round before.
-fn has_started(gang: &Gang<'_>, pods: &[Pod]) -> bool {
+fn has_started(gang: &Gang<'_>, pods: &[SeenPod]) -> bool {
     pods.iter().any(|pod| {
-        let placed = matches!(pod.phase, Phase::Bound | Phase::Succeeded);
+        let placed = matches!(pod.phase, PodPhase::Bound | PodPhase::Succeeded);
         // Finished pods of an earlier round are kept (Kueue may have suspended it in between).
         let now = pod.round == gang.identity.round;
         placed && now && !pod.going && pod.belongs_to(&gang.identity)
@@ -196,7 +197,7 @@ pub fn objects(
     backend: &dyn Scheduler,
     owner: &Owner,
     gangs: Vec<Gang<'_>>,
-    standings: &mut [Standing],
+    standings: &mut [GangStatus],
 ) -> Vec<DynamicObject> {
     let Bundles::AcrossWorkloads { most } = backend.abilities().bundle else {
         return backend.objects(owner, plan, &gangs);
@@ -241,10 +242,10 @@ fn next(
         return Next::Alone;
     }
     let (mut others, mut missing) = (Vec::new(), Vec::new());
-    for Partner { jobset, sight } in seen.partners {
-        let why = match sight {
-            Sight::Absent(why) => why.clone(),
-            Sight::There(sides) => match sides.get(bundle) {
+    for Partner { jobset, state } in seen.partners {
+        let why = match state {
+            PartnerState::Absent(why) => why.clone(),
+            PartnerState::Present(sides) => match sides.get(bundle) {
                 Some(side) if side.progress == Progress::Started => continue,
                 Some(side) => {
                     others.extend(side.gangs.iter().cloned());
@@ -257,9 +258,10 @@ fn next(
     }
     let listed = gangs.len() + others.len();
     if !missing.is_empty() {
-        // It was let go alone before: its partner has ended or gone since.
-        let made =
-            |object: &DynamicObject| made::is_settled(&made::with_hash(object.clone()), seen.made);
+        // It was allowed to start alone before: its partner has ended or was deleted since.
+        let made = |object: &DynamicObject| {
+            gang_objects::is_settled(&gang_objects::with_hash(object.clone()), seen.made)
+        };
         if alone.iter().all(made) {
             return Next::Alone;
         }
@@ -275,7 +277,7 @@ fn next(
     Next::Together(others.into())
 }
 
-fn blame(why: &str, gangs: &[Gang<'_>], standings: &mut [Standing]) {
+fn blame(why: &str, gangs: &[Gang<'_>], standings: &mut [GangStatus]) {
     let names: Vec<String> = gangs.iter().map(|g| g.name().into_string()).collect();
     for standing in standings {
         if let State::Waiting(reason) = &mut standing.state

@@ -7,7 +7,7 @@ use kube::core::DynamicObject;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-use super::observe::Pod;
+use super::observe::SeenPod;
 use crate::scheduler::object;
 
 /// The hash of what was applied last, as an annotation on each object that Muster makes. A gang
@@ -51,11 +51,11 @@ pub fn is_settled(wanted: &DynamicObject, made: &[DynamicObject]) -> bool {
 
 /// Whether a live pod still belongs to the gang, or to the start of the workload, that an object
 /// is for.
-pub fn in_use(object: &DynamicObject, pods: &[Pod]) -> bool {
+pub fn in_use(object: &DynamicObject, pods: &[SeenPod]) -> bool {
     let labels = object.metadata.labels.as_ref();
     let label = |key: &str| labels.and_then(|l| l.get(key)).map(String::as_str);
     if let Some(key) = label(object::LIFE) {
-        let lives = |pod: &Pod| pod.life.as_ref().is_some_and(|life| life.key == key);
+        let lives = |pod: &SeenPod| pod.life.as_ref().is_some_and(|life| life.key == key);
         return pods.iter().any(|pod| pod.phase.is_live() && lives(pod));
     }
     let (part, index) = (label(object::PART), label(object::INDEX));
@@ -80,7 +80,7 @@ fn is_stale(unschedulable: &Value, conditions: &[Value]) -> bool {
     scheduled.any(|c| c["status"] == "True" && time(c) >= time(unschedulable))
 }
 
-/// The scheduler's own word on a gang, from its object's conditions.
+/// Why a gang waits, as the scheduler says on its object.
 pub fn scheduler_reason(object: &DynamicObject) -> Option<String> {
     let conditions = object.data["status"]["conditions"].as_array()?;
     let unmet = conditions.iter().rev().find(|c| {
@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_volcano_said_before_it_scheduled_the_gang_is_not_its_word_any_more() {
+    fn what_volcano_said_before_it_scheduled_the_gang_no_longer_counts() {
         let kind = super::super::write::resource("scheduling.volcano.sh", "v1beta1", "PodGroup");
         let reason = |scheduled: &str| {
             let mut group = DynamicObject::new("train", &kind);

@@ -1,27 +1,27 @@
 //! Gangs that never start once a waiting member is deleted, and how they come back.
 //!
 //! YuniKorn (1.8) forgets a gang whose first pod goes, and pods that come later under the same
-//! application id wait for ever beside free nodes. A new round is a new application. So the JobSet
+//! application id never start, although nodes are free. A new round is a new application. So the JobSet
 //! is suspended, which takes its pods away, and resumed when they are gone. An annotation on it
 //! says so in between: whoever leads then resumes it.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::decide::{Actions, Standing, State};
-use super::observe::{Phase, Pod};
+use crate::controller::decide::{Actions, GangStatus, State};
+use crate::controller::observe::{PodPhase, SeenPod};
 use crate::workload::jobset::view::JobSet;
 use crate::workload::keys;
 
 /// What is to be done about a JobSet.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Step {
+pub enum Revival {
     Nothing,
     /// Its gang is lost: take the pods away, and tell this.
     Suspend(String),
     /// Its gang is lost, and only a person can help: tell this.
     Tell(String),
-    /// Its pods are gone: start anew.
+    /// Its pods are gone: start them again.
     Resume,
     /// Somebody else has resumed it.
     Forget,
@@ -35,32 +35,38 @@ type Waiting = HashMap<String, BTreeSet<String>>;
 pub struct Revivals(Mutex<HashMap<String, Waiting>>);
 
 impl Revivals {
-    pub fn look(&self, uid: &str, jobset: &JobSet<'_>, pods: &[Pod], actions: &Actions) -> Step {
+    pub fn look(
+        &self,
+        uid: &str,
+        jobset: &JobSet<'_>,
+        pods: &[SeenPod],
+        actions: &Actions,
+    ) -> Revival {
         // Kueue alone suspends and resumes the JobSets of its queues.
         let ours = !jobset.is_kueues();
         if ours && jobset.metadata.annotation(keys::REVIVING).is_some() {
             self.forget(uid);
             return match jobset.suspended() {
-                true if pods.iter().any(|pod| pod.phase.is_live()) => Step::Nothing,
-                true => Step::Resume,
-                false => Step::Forget,
+                true if pods.iter().any(|pod| pod.phase.is_live()) => Revival::Nothing,
+                true => Revival::Resume,
+                false => Revival::Forget,
             };
         }
         let Some(why) = actions.orphans else {
             self.forget(uid);
-            return Step::Nothing;
+            return Revival::Nothing;
         };
         let lost = self.lost(uid, pods, &actions.gangs).join(", ");
         if lost.is_empty() {
-            return Step::Nothing;
+            return Revival::Nothing;
         }
         let note = format!("{lost}: a pod was deleted while the gang waited, and {why}");
         // Other gangs of the JobSet may run: a suspension would end them.
-        let running = pods.iter().any(|pod| pod.phase == Phase::Bound);
+        let running = pods.iter().any(|pod| pod.phase == PodPhase::Bound);
         if ours && !running {
-            Step::Suspend(format!("{note}: the JobSet is suspended and resumed"))
+            Revival::Suspend(format!("{note}: the JobSet is suspended and resumed"))
         } else {
-            Step::Tell(format!("{note}: suspend the JobSet and resume it"))
+            Revival::Tell(format!("{note}: suspend the JobSet and resume it"))
         }
     }
 
@@ -68,12 +74,12 @@ impl Revivals {
     /// gang had its room once, and a replacement is placed by itself.
     ///
     /// They are found again at every look until [`Self::forget`]: what is done about it may fail.
-    fn lost(&self, uid: &str, pods: &[Pod], gangs: &[Standing]) -> Vec<String> {
+    fn lost(&self, uid: &str, pods: &[SeenPod], gangs: &[GangStatus]) -> Vec<String> {
         let mut all = self.lock();
         let mut before = all.remove(uid).unwrap_or_default();
         let exists = |uid: &String| pods.iter().any(|pod| pod.uid == *uid);
         let (mut now, mut lost) = (Waiting::new(), Vec::new());
-        let open = |gang: &&Standing| gang.state != State::Scheduled && gang.bound == 0;
+        let open = |gang: &&GangStatus| gang.state != State::Scheduled && gang.bound == 0;
         for gang in gangs.iter().filter(open) {
             let mut members = before.remove(&gang.name).unwrap_or_default();
             members.retain(|uid| !exists(uid));
@@ -108,8 +114,8 @@ mod tests {
     use super::*;
     use crate::admission::object::{self, Kind, Object};
 
-    fn pod(uid: &str, phase: Phase) -> Pod {
-        Pod {
+    fn pod(uid: &str, phase: PodPhase) -> SeenPod {
+        SeenPod {
             uid: uid.to_owned(),
             part: "all".to_owned(),
             index: 0,
@@ -123,12 +129,12 @@ mod tests {
         }
     }
 
-    fn look(revivals: &Revivals, jobset: &Value, pods: &[Pod]) -> Step {
-        let bound = pods.iter().filter(|p| p.phase == Phase::Bound).count();
-        let pending = pods.iter().filter(|p| p.phase == Phase::Pending);
+    fn look(revivals: &Revivals, jobset: &Value, pods: &[SeenPod]) -> Revival {
+        let bound = pods.iter().filter(|p| p.phase == PodPhase::Bound).count();
+        let pending = pods.iter().filter(|p| p.phase == PodPhase::Pending);
         let actions = Actions {
             orphans: Some("it is forgotten"),
-            gangs: vec![Standing {
+            gangs: vec![GangStatus {
                 state: match pods {
                     [] => State::Empty,
                     _ => State::Waiting(None),
@@ -136,7 +142,7 @@ mod tests {
                 bound,
                 live: pods.len(),
                 pending: pending.map(|pod| pod.uid.clone()).collect(),
-                ..Standing::example()
+                ..GangStatus::example()
             }],
             ..Actions::default()
         };
@@ -147,40 +153,40 @@ mod tests {
         revivals.look("4d1c", &view, pods, &actions)
     }
 
-    fn waiting(uids: &[&str]) -> Vec<Pod> {
-        uids.iter().map(|uid| pod(uid, Phase::Pending)).collect()
+    fn waiting(uids: &[&str]) -> Vec<SeenPod> {
+        uids.iter().map(|uid| pod(uid, PodPhase::Pending)).collect()
     }
 
     #[test]
     fn a_gang_that_loses_a_waiting_member_is_lost_until_something_is_done() {
         let (revivals, jobset) = (Revivals::default(), json!({"metadata": {}}));
         let step = |uids: &[&str]| look(&revivals, &jobset, &waiting(uids));
-        assert_eq!(step(&["a", "b"]), Step::Nothing);
-        assert_eq!(step(&["a", "b", "c"]), Step::Nothing);
-        assert!(matches!(step(&["b", "c", "d"]), Step::Suspend(_)));
+        assert_eq!(step(&["a", "b"]), Revival::Nothing);
+        assert_eq!(step(&["a", "b", "c"]), Revival::Nothing);
+        assert!(matches!(step(&["b", "c", "d"]), Revival::Suspend(_)));
         // The JobSet had changed meanwhile: it was not suspended.
-        assert!(matches!(step(&["b", "c", "d"]), Step::Suspend(_)));
+        assert!(matches!(step(&["b", "c", "d"]), Revival::Suspend(_)));
         revivals.forget("4d1c");
-        assert_eq!(step(&["b", "c", "d"]), Step::Nothing);
+        assert_eq!(step(&["b", "c", "d"]), Revival::Nothing);
     }
 
     #[test]
     fn a_gang_that_loses_all_its_members_at_once_is_lost_too() {
         let (revivals, jobset) = (Revivals::default(), json!({"metadata": {}}));
-        assert_eq!(look(&revivals, &jobset, &[]), Step::Nothing);
+        assert_eq!(look(&revivals, &jobset, &[]), Revival::Nothing);
         let members = waiting(&["a", "b"]);
-        assert_eq!(look(&revivals, &jobset, &members), Step::Nothing);
+        assert_eq!(look(&revivals, &jobset, &members), Revival::Nothing);
         let lost = look(&revivals, &jobset, &[]);
-        assert!(matches!(lost, Step::Suspend(_)), "{lost:?}");
+        assert!(matches!(lost, Revival::Suspend(_)), "{lost:?}");
     }
 
     #[test]
     fn a_member_that_is_placed_or_fails_is_not_lost() {
         let (revivals, jobset) = (Revivals::default(), json!({"metadata": {}}));
-        for phase in [Phase::Bound, Phase::Failed] {
+        for phase in [PodPhase::Bound, PodPhase::Failed] {
             look(&revivals, &jobset, &waiting(&["a", "b"]));
-            let now = [pod("a", phase), pod("b", Phase::Pending)];
-            assert_eq!(look(&revivals, &jobset, &now), Step::Nothing);
+            let now = [pod("a", phase), pod("b", PodPhase::Pending)];
+            assert_eq!(look(&revivals, &jobset, &now), Revival::Nothing);
         }
     }
 
@@ -189,9 +195,9 @@ mod tests {
         let revivals = Revivals::default();
         let jobset = json!({"metadata": {"labels": {"kueue.x-k8s.io/queue-name": "q"},
             "annotations": {"muster.dev/reviving": "true"}}, "spec": {"suspend": true}});
-        assert_eq!(look(&revivals, &jobset, &waiting(&["a"])), Step::Nothing);
+        assert_eq!(look(&revivals, &jobset, &waiting(&["a"])), Revival::Nothing);
         let lost = look(&revivals, &jobset, &waiting(&["b"]));
-        assert!(matches!(lost, Step::Tell(_)), "{lost:?}");
+        assert!(matches!(lost, Revival::Tell(_)), "{lost:?}");
     }
 
     #[test]
@@ -203,9 +209,9 @@ mod tests {
         };
         assert_eq!(
             look(&revivals, &marked(true), &waiting(&["a"])),
-            Step::Nothing
+            Revival::Nothing
         );
-        assert_eq!(look(&revivals, &marked(true), &[]), Step::Resume);
-        assert_eq!(look(&revivals, &marked(false), &[]), Step::Forget);
+        assert_eq!(look(&revivals, &marked(true), &[]), Revival::Resume);
+        assert_eq!(look(&revivals, &marked(false), &[]), Revival::Forget);
     }
 }

@@ -12,7 +12,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
 use kube::core::DynamicObject;
 
-use super::made;
+use super::gang_objects;
 
 /// Longer than a watch is behind on a busy cluster; then the cache is right.
 pub const TRUST: Duration = Duration::from_secs(10);
@@ -48,7 +48,7 @@ impl Write {
         match self {
             Self::Applied(answer) => {
                 shown.metadata.uid == answer.metadata.uid
-                    && made::applied(shown) == made::applied(answer)
+                    && gang_objects::applied(shown) == gang_objects::applied(answer)
             }
             Self::Deleted(uid) => shown.metadata.uid != *uid || is_going(shown),
         }
@@ -61,18 +61,18 @@ fn is_going(object: &DynamicObject) -> bool {
 
 /// The writes of the last moments.
 #[derive(Debug, Default)]
-pub struct Recent {
+pub struct RecentWrites {
     writes: Mutex<HashMap<Key, (Instant, Write)>>,
 }
 
-impl Recent {
+impl RecentWrites {
     /// Remembers what the apiserver answered to an apply.
     pub fn applied(&self, mut answer: DynamicObject) {
-        // What is going away must be made anew as soon as it is gone.
+        // What is being deleted must be recreated as soon as it is gone.
         if is_going(&answer) {
             return;
         }
-        made::strip_metadata(&mut answer);
+        gang_objects::strip_metadata(&mut answer);
         self.remember(Key::of(&answer), Write::Applied(Box::new(answer)));
     }
 
@@ -143,16 +143,21 @@ mod tests {
         let kind = GroupVersionKind::gvk("scheduling.k8s.io", "v1beta1", "PodGroup");
         let mut object = DynamicObject::new(name, &ApiResource::from_gvk(&kind)).within("ml");
         object.metadata.uid = Some(uid.to_owned());
-        object.metadata.annotations = Some([(made::APPLIED.to_owned(), hash.to_owned())].into());
+        object.metadata.annotations =
+            Some([(gang_objects::APPLIED.to_owned(), hash.to_owned())].into());
         object
     }
 
     /// What a look shows: the hash of each object, and whether it is on its way out.
-    fn look(recent: &Recent, cached: &[DynamicObject], after: Duration) -> Vec<(String, bool)> {
+    fn look(
+        recent: &RecentWrites,
+        cached: &[DynamicObject],
+        after: Duration,
+    ) -> Vec<(String, bool)> {
         let now = Instant::now() + after;
         let (seen, behind) = recent.lay_over_at(now, cached.to_vec(), |_| true);
         assert_eq!(behind.is_some(), !recent.lock().is_empty());
-        let hash = |o: &DynamicObject| made::applied(o).unwrap_or_default().to_owned();
+        let hash = |o: &DynamicObject| gang_objects::applied(o).unwrap_or_default().to_owned();
         seen.iter().map(|o| (hash(o), is_going(o))).collect()
     }
 
@@ -160,7 +165,7 @@ mod tests {
 
     #[test]
     fn an_apply_counts_before_the_cache_shows_it_and_then_no_more() {
-        let recent = Recent::default();
+        let recent = RecentWrites::default();
         let (old, new) = (object("a", "1", "old"), object("a", "1", "new"));
         recent.applied(new.clone());
         assert_eq!(look(&recent, &[], AT_ONCE), [("new".to_owned(), false)]);
@@ -172,7 +177,7 @@ mod tests {
 
     #[test]
     fn a_deletion_counts_before_the_cache_shows_it_and_a_successor_is_another_object() {
-        let recent = Recent::default();
+        let recent = RecentWrites::default();
         let (old, new) = (object("a", "1", "x"), object("a", "2", "x"));
         recent.deleted(&old);
         assert_eq!(look(&recent, &[old], AT_ONCE), [("x".to_owned(), true)]);
@@ -180,8 +185,8 @@ mod tests {
     }
 
     #[test]
-    fn what_is_made_anew_after_a_deletion_is_not_hidden_by_it() {
-        let recent = Recent::default();
+    fn what_is_recreated_after_a_deletion_is_not_hidden_by_it() {
+        let recent = RecentWrites::default();
         let (old, new) = (object("a", "1", "x"), object("a", "2", "x"));
         recent.applied(old.clone());
         recent.deleted(&old);
@@ -192,14 +197,14 @@ mod tests {
 
     #[test]
     fn a_write_that_never_shows_is_forgotten_and_done_again() {
-        let recent = Recent::default();
+        let recent = RecentWrites::default();
         recent.applied(object("a", "1", "x"));
         assert!(look(&recent, &[], TRUST).is_empty());
     }
 
     #[test]
     fn an_apply_to_what_is_going_away_is_not_taken_for_granted() {
-        let recent = Recent::default();
+        let recent = RecentWrites::default();
         let mut going = object("a", "1", "x");
         going.metadata.deletion_timestamp = Some(Time(Timestamp::now()));
         recent.applied(going);
@@ -208,7 +213,7 @@ mod tests {
 
     #[test]
     fn other_workloads_do_not_see_it() {
-        let recent = Recent::default();
+        let recent = RecentWrites::default();
         recent.applied(object("a", "1", "x"));
         let (seen, behind) = recent.lay_over(Vec::new(), |_| false);
         assert!(seen.is_empty() && behind.is_none());

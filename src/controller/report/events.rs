@@ -10,9 +10,9 @@ use kube::core::DynamicObject;
 use kube::runtime::events::{Event, EventType, Recorder, Reporter};
 use kube::{Client, Resource as _};
 
-use super::decide::{Actions, Standing};
-use super::known::Known;
-use super::write::Done;
+use crate::controller::decide::{Actions, GangStatus};
+use crate::controller::report::gang_history::GangHistory;
+use crate::controller::write::Done;
 use crate::gang::TimeoutAction;
 
 /// A gang that waits no longer than this is not worth an event.
@@ -22,8 +22,8 @@ pub const SILENCE: Duration = Duration::from_secs(60);
 
 /// What a look at a workload's gangs brought.
 #[derive(Debug, Default)]
-pub struct News {
-    events: Vec<Told>,
+pub struct Report {
+    events: Vec<Notice>,
     /// A gang that the scheduler does not hold together, and what was told of it.
     pub broken: Option<String>,
     /// A gang waits longer than it may, and what is to be done.
@@ -32,22 +32,22 @@ pub struct News {
 }
 
 #[derive(Debug)]
-struct Told {
+struct Notice {
     kind: EventType,
     reason: &'static str,
     note: String,
 }
 
 /// What was told, and whom to tell.
-pub struct Memory {
-    gangs: Mutex<HashMap<String, Known>>,
+pub struct EventPublisher {
+    gangs: Mutex<HashMap<String, GangHistory>>,
     refusals: Mutex<HashMap<String, String>>,
     /// Objects that were made, by the workload's uid.
     untold: Mutex<HashMap<String, Vec<String>>>,
     client: Client,
 }
 
-impl Memory {
+impl EventPublisher {
     pub fn new(client: Client) -> Self {
         Self {
             gangs: Mutex::new(HashMap::new()),
@@ -58,22 +58,22 @@ impl Memory {
     }
 
     /// Compares how the gangs stand with what is known.
-    pub fn look(&self, workload: &str, actions: &Actions) -> News {
-        let (mut news, now) = (News::default(), Instant::now());
+    pub fn look(&self, workload: &str, actions: &Actions) -> Report {
+        let (mut report, now) = (Report::default(), Instant::now());
         let mut known = self.gangs.lock().unwrap_or_else(PoisonError::into_inner);
         let names: Vec<&str> = actions.gangs.iter().map(|g| g.name.as_str()).collect();
         known.retain(|name, k| k.workload != workload || names.contains(&name.as_str()));
         for gang in &actions.gangs {
             let entry = known.entry(gang.name.clone());
-            let entry = entry.or_insert_with(|| Known::new(workload, gang, actions, now));
-            entry.update(now, gang, actions, &mut news);
+            let entry = entry.or_insert_with(|| GangHistory::new(workload, gang, actions, now));
+            entry.update(now, gang, actions, &mut report);
         }
         if let Some(reason) = &actions.refused
             && self.is_new_refusal(workload, reason)
         {
-            news.events.push(warning("GangRefused", reason.clone()));
+            report.events.push(warning("GangRefused", reason.clone()));
         }
-        news
+        report
     }
 
     /// A deleted workload is never looked at again.
@@ -87,9 +87,9 @@ impl Memory {
     }
 
     /// Publishes events; one that cannot be written is logged and dropped.
-    pub async fn publish(&self, workload: &DynamicObject, news: &News) {
-        for told in &news.events {
-            self.send(workload, told).await;
+    pub async fn publish(&self, workload: &DynamicObject, report: &Report) {
+        for notice in &report.events {
+            self.send(workload, notice).await;
         }
     }
 
@@ -103,7 +103,7 @@ impl Memory {
     }
 
     /// Tells what came of the writes: gangs that are ready for their pods, or what is in the way.
-    pub async fn wrote(&self, workload: &DynamicObject, done: &Done, gangs: &[Standing]) {
+    pub async fn wrote(&self, workload: &DynamicObject, done: &Done, gangs: &[GangStatus]) {
         let obstacles = done.obstacles.join("; ");
         if !obstacles.is_empty() {
             // A gang that lacks an object is not ready for its pods.
@@ -134,7 +134,7 @@ impl Memory {
         before.as_deref() != Some(note)
     }
 
-    async fn send(&self, workload: &DynamicObject, told: &Told) {
+    async fn send(&self, workload: &DynamicObject, notice: &Notice) {
         let types = workload.types.clone().unwrap_or_default();
         let reference = k8s_openapi::api::core::v1::ObjectReference {
             api_version: Some(types.api_version),
@@ -145,9 +145,9 @@ impl Memory {
             ..Default::default()
         };
         let event = Event {
-            type_: told.kind,
-            reason: told.reason.to_owned(),
-            note: Some(told.note.chars().take(1000).collect()),
+            type_: notice.kind,
+            reason: notice.reason.to_owned(),
+            note: Some(notice.note.chars().take(1000).collect()),
             action: "Gang".to_owned(),
             secondary: None,
         };
@@ -156,16 +156,16 @@ impl Memory {
             instance: None,
         };
         // A new one for each: kube's recorder (5.0) counts an event of the same reason within six
-        // minutes as the first one again, and its words are lost. What is told twice is decided here.
+        // minutes as the first one again, and its text is lost. What is told twice is decided here.
         let recorder = Recorder::new(self.client.clone(), reporter);
         if let Err(error) = recorder.publish(&event, &reference).await {
-            tracing::warn!(%error, reason = told.reason, "an event could not be written");
+            tracing::warn!(%error, reason = notice.reason, "an event could not be written");
         }
     }
 }
 
 /// The gangs that are new, where each has an object of its name; else all that the new object is for.
-fn created(gangs: &[Standing], objects: &[String]) -> Told {
+fn created(gangs: &[GangStatus], objects: &[String]) -> Notice {
     const NAMED: usize = 4;
     let all: Vec<&str> = gangs.iter().map(|gang| gang.name.as_str()).collect();
     let mut names = all.clone();
@@ -177,28 +177,28 @@ fn created(gangs: &[Standing], objects: &[String]) -> Told {
     let more = if count > NAMED { ", ..." } else { "" };
     names.truncate(NAMED);
     let names = names.join(", ");
-    Told {
+    Notice {
         kind: EventType::Normal,
         reason: "GangCreated",
         note: format!("{count} gang(s) ready for their pods: {names}{more}"),
     }
 }
 
-fn warning(reason: &'static str, note: String) -> Told {
-    Told {
+fn warning(reason: &'static str, note: String) -> Notice {
+    Notice {
         kind: EventType::Warning,
         reason,
         note,
     }
 }
 
-impl News {
+impl Report {
     pub fn warn(&mut self, reason: &'static str, note: String) {
         self.events.push(warning(reason, note));
     }
 
     pub fn tell(&mut self, reason: &'static str, note: String) {
-        self.events.push(Told {
+        self.events.push(Notice {
             kind: EventType::Normal,
             reason,
             note,
@@ -207,7 +207,7 @@ impl News {
 
     #[cfg(test)]
     pub fn reasons(&self) -> impl Iterator<Item = &'static str> {
-        self.events.iter().map(|told| told.reason)
+        self.events.iter().map(|notice| notice.reason)
     }
 
     pub fn again_in(&mut self, after: Duration) {
@@ -221,10 +221,10 @@ mod tests {
 
     #[test]
     fn only_new_gangs_are_told_as_created() {
-        let gangs: Vec<Standing> = (0..6)
-            .map(|index| Standing {
+        let gangs: Vec<GangStatus> = (0..6)
+            .map(|index| GangStatus {
                 name: format!("serve-replica-{index}"),
-                ..Standing::example()
+                ..GangStatus::example()
             })
             .collect();
         let told = |objects: &[&str]| {

@@ -11,7 +11,7 @@ use kube::Client;
 use kube::api::Api;
 use kube::core::DynamicObject;
 
-use super::write::resource;
+use crate::controller::write::resource;
 use crate::scheduler::Queue;
 
 /// A queue is not looked up more often than this, however many gangs wait in it.

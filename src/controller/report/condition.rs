@@ -12,10 +12,10 @@ use k8s_openapi::jiff::Timestamp;
 use kube::core::DynamicObject;
 use serde_json::{Value, json};
 
-use super::decide::{Actions, Standing, State};
-use super::recent::TRUST;
-use super::standing;
-use super::status::PATIENCE;
+use crate::controller::decide::{Actions, GangStatus, State};
+use crate::controller::gang_status;
+use crate::controller::recent_writes::TRUST;
+use crate::controller::report::events::PATIENCE;
 
 /// True once every gang of the workload has its quorum on nodes.
 pub const TYPE: &str = "muster.dev/GangScheduled";
@@ -104,15 +104,15 @@ impl Condition {
         let waiting = actions.gangs.iter().filter(|g| g.state != State::Scheduled);
         let age = waiting.map(|gang| gang.age.unwrap_or_default()).max();
         // A gang that has no pod yet has no age either.
-        let age = age.or_else(|| standing::age(workload));
+        let age = age.or_else(|| gang_status::age(workload));
         PATIENCE
             .checked_sub(age.unwrap_or_default())
             .filter(|left| !left.is_zero())
     }
 
-    /// A Muster that was started anew remembers no broken gang, but its workload does.
+    /// Muster forgets at a restart that a gang was broken; the condition on the workload still says so.
     fn forgets(&self, shown: &Value, actions: &Actions) -> bool {
-        let of = |gang: &Standing| {
+        let of = |gang: &GangStatus| {
             let message = shown["message"].as_str().unwrap_or_default();
             let named = message.strip_prefix(&gang.name);
             gang.state != State::Scheduled && named.is_some_and(|rest| rest.starts_with(':'))
@@ -149,8 +149,8 @@ fn shown(workload: &DynamicObject) -> Option<&Value> {
 
 /// What is to be done about the condition.
 #[derive(Debug, PartialEq)]
-pub enum Step {
-    Nothing,
+pub enum ConditionUpdate {
+    NotNeeded,
     Later(Duration),
     Write(Value),
 }
@@ -160,20 +160,26 @@ pub enum Step {
 pub struct Conditions(Mutex<HashMap<String, (Instant, Condition)>>);
 
 impl Conditions {
-    pub fn step(&self, workload: &DynamicObject, actions: &Actions, obstacles: &[String]) -> Step {
+    pub fn update(
+        &self,
+        workload: &DynamicObject,
+        actions: &Actions,
+        obstacles: &[String],
+    ) -> ConditionUpdate {
         let Some(condition) = Condition::of(actions, obstacles) else {
-            return Step::Nothing;
+            return ConditionUpdate::NotNeeded;
         };
         let shown = shown(workload);
-        // What was never a gang needs no word; what is none any more must not keep its old one.
+        // A workload that never had a gang needs no condition; one that had keeps none that is no
+        // longer true.
         if condition.reason == Reason::Idle && shown.is_none() {
-            return Step::Nothing;
+            return ConditionUpdate::NotNeeded;
         }
         if shown.is_some_and(|shown| condition.is(shown) || condition.forgets(shown, actions)) {
-            return Step::Nothing;
+            return ConditionUpdate::NotNeeded;
         }
         if let Some(left) = condition.hold_back(workload, shown, actions) {
-            return Step::Later(left);
+            return ConditionUpdate::Later(left);
         }
         let mut written = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         written.retain(|_, (at, _)| at.elapsed() < TRUST);
@@ -181,11 +187,11 @@ impl Conditions {
         if let Some((at, last)) = written.get(&uid)
             && *last == condition
         {
-            return Step::Later(TRUST.saturating_sub(at.elapsed()));
+            return ConditionUpdate::Later(TRUST.saturating_sub(at.elapsed()));
         }
         let value = condition.to_json(shown);
         written.insert(uid, (Instant::now(), condition));
-        Step::Write(value)
+        ConditionUpdate::Write(value)
     }
 }
 
@@ -208,18 +214,18 @@ mod tests {
 
     fn gang(state: State, age: u64) -> Actions {
         Actions {
-            gangs: vec![Standing {
+            gangs: vec![GangStatus {
                 state,
                 age: Some(Duration::from_secs(age)),
-                ..Standing::example()
+                ..GangStatus::example()
             }],
             ..Actions::default()
         }
     }
 
-    fn written(step: Step) -> Value {
-        match step {
-            Step::Write(value) => value,
+    fn written(update: ConditionUpdate) -> Value {
+        match update {
+            ConditionUpdate::Write(value) => value,
             other => panic!("{other:?}"),
         }
     }
@@ -228,9 +234,12 @@ mod tests {
     fn a_gang_is_given_a_moment_before_it_is_said_to_wait() {
         let step = |age| {
             let waiting = gang(State::Waiting(None), age);
-            Conditions::default().step(&jobset(None), &waiting, &[])
+            Conditions::default().update(&jobset(None), &waiting, &[])
         };
-        assert_eq!(step(1), Step::Later(PATIENCE - Duration::from_secs(1)));
+        assert_eq!(
+            step(1),
+            ConditionUpdate::Later(PATIENCE - Duration::from_secs(1))
+        );
         assert_eq!(written(step(5))["reason"], "GangWaiting");
     }
 
@@ -242,12 +251,12 @@ mod tests {
             let created = Timestamp::now().as_second() - age;
             let created = Timestamp::from_second(created).unwrap();
             workload.metadata.creation_timestamp = Some(Time(created));
-            Conditions::default().step(&workload, actions, &[])
+            Conditions::default().update(&workload, actions, &[])
         };
         assert_eq!(written(step(&actions, 60))["status"], "True");
         actions.unmade = true;
         assert_eq!(written(step(&actions, 60))["reason"], "GangWaiting");
-        assert!(matches!(step(&actions, 1), Step::Later(_)));
+        assert!(matches!(step(&actions, 1), ConditionUpdate::Later(_)));
         actions.gangs.clear();
         assert_eq!(written(step(&actions, 60))["reason"], "GangWaiting");
     }
@@ -259,11 +268,11 @@ mod tests {
         let conditions = Conditions::default();
         let placed = gang(State::Scheduled, 9);
         assert_eq!(
-            conditions.step(&jobset(Some(&old)), &placed, &[]),
-            Step::Nothing
+            conditions.update(&jobset(Some(&old)), &placed, &[]),
+            ConditionUpdate::NotNeeded
         );
         let waits = gang(State::Waiting(None), 0);
-        let new = written(conditions.step(&jobset(Some(&old)), &waits, &[]));
+        let new = written(conditions.update(&jobset(Some(&old)), &waits, &[]));
         assert_eq!(new["status"], "False");
         assert_ne!(new["lastTransitionTime"], old["lastTransitionTime"]);
     }
@@ -272,14 +281,14 @@ mod tests {
     fn it_is_written_once_although_the_cache_is_behind() {
         let conditions = Conditions::default();
         let placed = gang(State::Scheduled, 9);
-        let first = written(conditions.step(&jobset(None), &placed, &[]));
+        let first = written(conditions.update(&jobset(None), &placed, &[]));
         assert!(matches!(
-            conditions.step(&jobset(None), &placed, &[]),
-            Step::Later(_)
+            conditions.update(&jobset(None), &placed, &[]),
+            ConditionUpdate::Later(_)
         ));
         assert_eq!(
-            conditions.step(&jobset(Some(&first)), &placed, &[]),
-            Step::Nothing
+            conditions.update(&jobset(Some(&first)), &placed, &[]),
+            ConditionUpdate::NotNeeded
         );
     }
 
@@ -288,30 +297,30 @@ mod tests {
         let note = "train-all-0: 3 pods are placed without the others";
         let mut broken = gang(State::Waiting(None), 1);
         broken.broken = Some(note.to_owned());
-        let said = written(Conditions::default().step(&jobset(None), &broken, &[]));
+        let said = written(Conditions::default().update(&jobset(None), &broken, &[]));
         assert_eq!(
             (&said["status"], &said["reason"], &said["message"]),
             (&json!("False"), &json!("GangBroken"), &json!(note))
         );
-        let anew =
-            |actions: &Actions| Conditions::default().step(&jobset(Some(&said)), actions, &[]);
+        let restarted =
+            |actions: &Actions| Conditions::default().update(&jobset(Some(&said)), actions, &[]);
         let mut gang = gang(State::Waiting(None), 90);
-        assert_eq!(anew(&gang), Step::Nothing);
+        assert_eq!(restarted(&gang), ConditionUpdate::NotNeeded);
         gang.gangs[0].state = State::Scheduled;
-        assert_eq!(written(anew(&gang))["reason"], "GangScheduled");
+        assert_eq!(written(restarted(&gang))["reason"], "GangScheduled");
         gang.gangs[0].state = State::Empty;
         gang.gangs[0].name = "train-all-01".to_owned();
-        assert_eq!(written(anew(&gang))["reason"], "GangWaiting");
+        assert_eq!(written(restarted(&gang))["reason"], "GangWaiting");
     }
 
     #[test]
-    fn a_workload_whose_last_gang_is_gone_does_not_keep_its_old_word() {
+    fn a_workload_whose_last_gang_is_gone_does_not_keep_its_old_condition() {
         let idle = Actions {
             idle: true,
             ..Actions::default()
         };
-        let step = |shown: Option<&Value>| Conditions::default().step(&jobset(shown), &idle, &[]);
-        assert_eq!(step(None), Step::Nothing);
+        let step = |shown: Option<&Value>| Conditions::default().update(&jobset(shown), &idle, &[]);
+        assert_eq!(step(None), ConditionUpdate::NotNeeded);
         let old = json!({"type": TYPE, "status": "True", "reason": "GangScheduled",
             "message": "2 of 2 gangs are placed", "lastTransitionTime": "2026-01-01T00:00:00Z"});
         let said = written(step(Some(&old)));
@@ -325,12 +334,12 @@ mod tests {
     fn what_is_in_the_way_is_named_and_a_workload_without_a_gang_has_no_condition() {
         let foreign = ["PodGroup a is not Muster's".to_owned()];
         let placed = gang(State::Scheduled, 9);
-        let said = written(Conditions::default().step(&jobset(None), &placed, &foreign));
+        let said = written(Conditions::default().update(&jobset(None), &placed, &foreign));
         assert_eq!(
             (&said["reason"], &said["message"]),
             (&json!("GangRefused"), &json!(foreign[0]))
         );
-        let none = Conditions::default().step(&jobset(None), &Actions::default(), &[]);
-        assert_eq!(none, Step::Nothing);
+        let none = Conditions::default().update(&jobset(None), &Actions::default(), &[]);
+        assert_eq!(none, ConditionUpdate::NotNeeded);
     }
 }

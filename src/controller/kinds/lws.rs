@@ -1,12 +1,12 @@
 //! The gangs of a LeaderWorkerSet: those of its replicas that live now, each by its own stamp.
 //!
 //! Pure, and not by the spec: a rollout has replicas of two revisions and more than the spec says,
-//! and a replica under a partition is made anew from templates that the spec no longer has.
+//! and a replica under a partition is recreated from templates that the spec no longer has.
 
 use kube::core::DynamicObject;
 
-use super::decide::{Actions, Seen, follow, owner_as};
-use super::observe::{Life, Linked, Phase, Pod};
+use crate::controller::decide::{Actions, Seen, follow, owner_as};
+use crate::controller::observe::{LinkedBy, PodPhase, ReplicaLife, SeenPod};
 use crate::gang::{FieldPath, Gang, Part, Stamp};
 use crate::scheduler::{self, Snapshot};
 use crate::workload::declaration;
@@ -68,29 +68,29 @@ pub fn wanted(
     objects
 }
 
-fn is_placed_leader(pod: &Pod) -> bool {
+fn is_placed_leader(pod: &SeenPod) -> bool {
     let leads = pod.life.as_ref().is_some_and(|life| life.leader.is_some());
-    leads && pod.phase == Phase::Bound
+    leads && pod.phase == PodPhase::Bound
 }
 
 /// The number of a pod's replica, for people.
-fn index(pod: &Pod) -> Option<u32> {
+fn index(pod: &SeenPod) -> Option<u32> {
     pod.life.as_ref()?.index.parse().ok()
 }
 
 /// Which life of which replica a pod belongs to.
-fn key(pod: &Pod) -> Option<&str> {
+fn key(pod: &SeenPod) -> Option<&str> {
     pod.life.as_ref().map(|life| life.key.as_str())
 }
 
-/// The leader of a life, while it lives. One whose leader is going needs nothing new; what was made
-/// for it stays while its pods do.
-fn leader(pods: &[Pod]) -> Option<(&Life, &Stamp)> {
+/// The leader of a replica's life, while it lives. A replica whose leader is being deleted needs no new
+/// object; what was made for it stays as long as its pods do.
+fn leader(pods: &[SeenPod]) -> Option<(&ReplicaLife, &Stamp)> {
     let mut leaders = pods.iter().filter(|pod| pod.phase.is_live() && !pod.going);
     leaders.find_map(|pod| {
         let life = pod.life.as_ref()?;
         let stamp = life.leader.as_ref()?;
-        (life.linked == Linked::Yes).then_some((life, stamp))
+        (life.linked == LinkedBy::Muster).then_some((life, stamp))
     })
 }
 
@@ -100,21 +100,21 @@ fn refused(seen: &Seen<'_>, lws: &LeaderWorkerSet<'_>) -> Option<String> {
     let leaders = leaders.filter_map(|pod| pod.life.as_ref());
     for life in leaders.filter(|life| life.leader.is_some()) {
         let reason = match life.linked {
-            Linked::Yes => continue,
-            Linked::Elsewhere => {
+            LinkedBy::Muster => continue,
+            LinkedBy::Workload => {
                 "LeaderWorkerSet makes the gangs of its replicas itself: Muster stands aside"
             }
-            Linked::No => {
-                "a replica was made while Muster's webhooks were away, and is no gang: delete its \
-                 leader to make it anew"
+            LinkedBy::Nobody => {
+                "a replica was created while Muster's webhooks were not installed, and does not run as \
+                 a gang: delete its leader to recreate it"
             }
         };
         return Some(reason.to_owned());
     }
     let unstamped = lws.asks() && lws.stamp().is_none() && !lws.is_linked();
     unstamped.then(|| {
-        "the LeaderWorkerSet was created without Muster: its replicas are no gangs until its \
-         leaderWorkerTemplate changes"
+        "the LeaderWorkerSet was created without Muster: its replicas do not run as gangs until \
+         its leaderWorkerTemplate changes"
             .to_owned()
     })
 }

@@ -8,11 +8,11 @@ use kube::core::DynamicObject;
 use kube::runtime::reflector::{ObjectRef, Store};
 use kube::runtime::watcher;
 
-use super::decide::{Seen, Workload};
-use super::observe::Pod;
-use super::partners::{self, Partner};
-use super::write::resource;
 use crate::admission::object::{self, Kind, Object};
+use crate::controller::bundles::partners::{self, Partner};
+use crate::controller::decide::{Seen, Workload};
+use crate::controller::observe::SeenPod;
+use crate::controller::write::resource;
 use crate::gang::WorkloadRef;
 use crate::scheduler::Snapshot;
 use crate::workload::keys;
@@ -21,20 +21,20 @@ use crate::workload::view::Meta;
 type Several = BTreeSet<WorkloadRef>;
 
 #[derive(Debug, Default)]
-struct Namers {
+struct PartnerIndex {
     by_namer: HashMap<WorkloadRef, Several>,
     by_named: HashMap<WorkloadRef, Several>,
 }
 
-impl Namers {
+impl PartnerIndex {
     /// Takes down whom a JobSet names, and returns those that name it.
     fn changed(&mut self, jobset: &DynamicObject) -> Vec<WorkloadRef> {
         let itself = reference(jobset);
         self.forget(&itself);
         let annotations = jobset.metadata.annotations.as_ref();
         if let Some(text) = annotations.and_then(|a| a.get(keys::BUNDLE_WITH)) {
-            let words = text.split(',').map(str::trim);
-            let others = words.filter_map(|word| WorkloadRef::parse(word, itself.namespace()));
+            let names = text.split(',').map(str::trim);
+            let others = names.filter_map(|name| WorkloadRef::parse(name, itself.namespace()));
             self.note(itself.clone(), others.collect());
         }
         self.namers(&itself)
@@ -82,7 +82,7 @@ fn reference(jobset: &DynamicObject) -> WorkloadRef {
 pub fn tell_namers(
     sender: mpsc::UnboundedSender<ObjectRef<DynamicObject>>,
 ) -> impl FnMut(&watcher::Result<watcher::Event<DynamicObject>>) {
-    let mut namers = Namers::default();
+    let mut namers = PartnerIndex::default();
     move |event| {
         let told = match event {
             Ok(watcher::Event::Apply(jobset) | watcher::Event::InitApply(jobset)) => {
@@ -103,7 +103,7 @@ pub fn look_up(
     meta: &Meta<'_>,
     namespace: &str,
     jobsets: &Store<DynamicObject>,
-    members: impl Fn(&DynamicObject) -> Vec<Pod>,
+    members: impl Fn(&DynamicObject) -> Vec<SeenPod>,
     cluster: &Snapshot,
 ) -> Vec<Partner> {
     let from = partners::itself(meta, namespace);
@@ -153,14 +153,14 @@ mod tests {
 
     #[test]
     fn a_change_is_looked_at_by_all_that_name_the_jobset_and_by_no_other() {
-        let mut namers = Namers::default();
+        let mut namers = PartnerIndex::default();
         namers.changed(&jobset("ml", "a", "b, web/c"));
         namers.changed(&jobset("web", "d", "ml/b"));
         let b = jobset("ml", "b", "");
         assert_eq!(names(&namers.changed(&b)), ["ml/a", "web/d"]);
         assert_eq!(names(&namers.gone(&b)), ["ml/a", "web/d"]);
         assert!(namers.changed(&jobset("ml", "c", "")).is_empty());
-        // Created anew with another partner.
+        // Recreated with another partner.
         namers.changed(&jobset("ml", "a", "web/c"));
         namers.gone(&jobset("web", "d", "ml/b"));
         assert!(namers.changed(&b).is_empty());

@@ -1,4 +1,8 @@
-//! The kinds of workloads that are followed, and how their members and objects are found.
+//! The kinds of workloads that are followed, and how their members and objects are found. What is of
+//! one kind only is in its own file.
+
+pub mod jobset;
+pub mod lws;
 
 use std::pin::pin;
 
@@ -7,14 +11,23 @@ use kube::Client;
 use kube::core::{ApiResource, DynamicObject};
 use kube::runtime::{WatchStreamExt as _, watcher};
 
-use super::observe::WatchedPod;
-use super::run::watch;
-use super::write::resource;
 use crate::admission::Kind;
+use crate::controller::observe::WatchedPod;
+use crate::controller::run::watch;
+use crate::controller::write::resource;
 use crate::scheduler::object::{LIFE, MANAGED_BY};
 use crate::workload::child::{JOBSET_NAME, JOBSET_UID};
+use crate::workload::jobset::view::JobSet;
 use crate::workload::keys;
 use crate::workload::lws::replica;
+use crate::workload::lws::view::LeaderWorkerSet;
+
+/// A workload, as far as its gangs go.
+#[derive(Debug, Clone, Copy)]
+pub enum Workload<'a> {
+    JobSet(&'a JobSet<'a>),
+    LeaderWorkerSet(&'a LeaderWorkerSet<'a>),
+}
 
 /// A kind of workload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,13 +1,13 @@
-//! What is remembered of one gang, and what is news about it.
+//! What was told of one gang before, and what is therefore new about it.
 
 use std::time::{Duration, Instant};
 
-use super::decide::{Actions, Standing, State};
-use super::status::{News, PATIENCE, SILENCE};
+use crate::controller::decide::{Actions, GangStatus, State};
+use crate::controller::report::events::{PATIENCE, Report, SILENCE};
 use crate::gang::TimeoutAction;
 
 #[derive(Debug)]
-pub struct Known {
+pub struct GangHistory {
     pub workload: String,
     settled: bool,
     waiting_since: Instant,
@@ -21,9 +21,9 @@ pub struct Known {
     broken: Option<String>,
 }
 
-impl Known {
+impl GangHistory {
     /// A gang that is seen for the first time.
-    pub fn new(workload: &str, gang: &Standing, actions: &Actions, now: Instant) -> Self {
+    pub fn new(workload: &str, gang: &GangStatus, actions: &Actions, now: Instant) -> Self {
         let settled = gang.state == State::Scheduled;
         Self {
             workload: workload.to_owned(),
@@ -42,11 +42,17 @@ impl Known {
         }
     }
 
-    pub fn update(&mut self, now: Instant, gang: &Standing, actions: &Actions, news: &mut News) {
+    pub fn update(
+        &mut self,
+        now: Instant,
+        gang: &GangStatus,
+        actions: &Actions,
+        report: &mut Report,
+    ) {
         if let Some(why) = &gang.stranded
             && !std::mem::replace(&mut self.stranded, true)
         {
-            news.warn("GangStuck", format!("{}: {why}", gang.name));
+            report.warn("GangStuck", format!("{}: {why}", gang.name));
         }
         let reason = match &gang.state {
             State::Scheduled => {
@@ -57,7 +63,7 @@ impl Known {
                     self.settled = true;
                     let note =
                         format!("{}: {} of {} pods placed", gang.name, gang.bound, gang.size);
-                    news.tell("GangScheduled", note);
+                    report.tell("GangScheduled", note);
                 }
                 return;
             }
@@ -69,40 +75,40 @@ impl Known {
             self.settled = false;
             self.waiting_since = now;
         }
-        self.tell_partial(now, gang, news);
-        if news.broken.is_none() {
-            news.broken.clone_from(&self.broken);
+        self.tell_partial(now, gang, report);
+        if report.broken.is_none() {
+            report.broken.clone_from(&self.broken);
         }
-        self.tell_waiting(now, gang, reason, news);
+        self.tell_waiting(now, gang, reason, report);
         let Some((limit, action)) = actions.timeout else {
             return;
         };
         if gang.overdue(actions).is_none() {
             let left = limit.saturating_sub(gang.waited.unwrap_or_default());
-            news.again_in(left + Duration::from_millis(100));
+            report.again_in(left + Duration::from_millis(100));
             return;
         }
-        // Told once, and due until it is done: a write may fail.
-        news.timed_out = Some(action);
+        // Notice once, and due until it is done: a write may fail.
+        report.timed_out = Some(action);
         if !std::mem::replace(&mut self.timed_out, true) {
             let then = match action {
-                TimeoutAction::Wait => "it waits on",
-                TimeoutAction::Suspend => "its workload is to be suspended",
+                TimeoutAction::Wait => "it keeps waiting",
+                TimeoutAction::Suspend => "its workload will be suspended",
             };
             let note = format!("{} waits longer than {limit:?}: {then}", gang.name);
-            news.warn("GangTimedOut", note);
+            report.warn("GangTimedOut", note);
         }
     }
 
     /// A gang of which some are placed and the others are not, for longer than placing takes.
-    fn tell_partial(&mut self, now: Instant, gang: &Standing, news: &mut News) {
+    fn tell_partial(&mut self, now: Instant, gang: &GangStatus, report: &mut Report) {
         if self.whole || gang.bound == 0 {
             self.partial_since = None;
             return;
         }
         let since = *self.partial_since.get_or_insert(now);
         match PATIENCE.checked_sub(now.duration_since(since)) {
-            Some(left) if !left.is_zero() => news.again_in(left),
+            Some(left) if !left.is_zero() => report.again_in(left),
             _ => {
                 self.whole = true;
                 let note = format!(
@@ -111,7 +117,7 @@ impl Known {
                     gang.name, gang.bound, gang.quorum, gang.suspect
                 );
                 self.broken = Some(note.clone());
-                news.warn("GangBroken", note);
+                report.warn("GangBroken", note);
             }
         }
     }
@@ -119,33 +125,33 @@ impl Known {
     fn tell_waiting(
         &mut self,
         now: Instant,
-        gang: &Standing,
+        gang: &GangStatus,
         reason: Option<String>,
-        news: &mut News,
+        report: &mut Report,
     ) {
         let waited = now.duration_since(self.waiting_since);
         if waited < PATIENCE {
-            news.again_in(PATIENCE - waited);
+            report.again_in(PATIENCE - waited);
             return;
         }
         let Some(reason) = reason else { return };
-        // The scheduler's numbers change with every attempt; that is no news.
-        let quiet = self
+        // The scheduler's numbers change with every attempt: not each change is worth an event.
+        let due = self
             .told
             .as_ref()
             .is_none_or(|(at, told)| *told != reason && now.duration_since(*at) >= SILENCE);
-        if quiet {
+        if due {
             let note = format!(
                 "{}: {} of {} pods placed, {} needed: {reason}",
                 gang.name, gang.bound, gang.size, gang.quorum
             );
-            news.warn("GangWaiting", note);
+            report.warn("GangWaiting", note);
             self.told = Some((now, reason));
         }
     }
 }
 
-impl Standing {
+impl GangStatus {
     /// By how much the gang has waited longer than it may.
     fn overdue(&self, actions: &Actions) -> Option<Duration> {
         let (limit, _) = actions.timeout?;
@@ -154,7 +160,7 @@ impl Standing {
 }
 
 /// Several schedulers say nothing of a gang that lacks pods, an object or a partner.
-fn silence(gang: &Standing) -> String {
+fn silence(gang: &GangStatus) -> String {
     if gang.live < gang.quorum as usize {
         return format!("only {} of its pods exist", gang.live);
     }
@@ -166,8 +172,8 @@ mod tests {
     use super::*;
 
     /// A gang of four, so many of which are placed, seen first at `age`.
-    fn gang(bound: usize, age: u64) -> Standing {
-        Standing {
+    fn gang(bound: usize, age: u64) -> GangStatus {
+        GangStatus {
             state: if bound == 4 {
                 State::Scheduled
             } else {
@@ -178,7 +184,7 @@ mod tests {
             suspect: "look at the gates",
             age: Some(Duration::from_secs(age)),
             waited: Some(Duration::from_secs(age)),
-            ..Standing::example()
+            ..GangStatus::example()
         }
     }
 
@@ -188,17 +194,18 @@ mod tests {
             timeout: Some((Duration::from_secs(60), TimeoutAction::Suspend)),
             ..Actions::default()
         };
-        let late = |waited: Option<u64>, state: State| Standing {
+        let late = |waited: Option<u64>, state: State| GangStatus {
             waited: waited.map(Duration::from_secs),
             state,
             ..gang(0, 7200)
         };
-        let mut known = Known::new("4d1c", &late(None, State::Empty), &actions, Instant::now());
-        let mut look = |standing: Standing| {
-            let mut news = News::default();
-            known.update(Instant::now(), &standing, &actions, &mut news);
-            let told = news.reasons().filter(|r| *r == "GangTimedOut").count();
-            (news.timed_out.is_some(), told)
+        let mut history =
+            GangHistory::new("4d1c", &late(None, State::Empty), &actions, Instant::now());
+        let mut look = |standing: GangStatus| {
+            let mut report = Report::default();
+            history.update(Instant::now(), &standing, &actions, &mut report);
+            let told = report.reasons().filter(|r| *r == "GangTimedOut").count();
+            (report.timed_out.is_some(), told)
         };
         assert_eq!(look(late(None, State::Empty)), (false, 0));
         assert_eq!(look(late(Some(59), State::Waiting(None))), (false, 0));
@@ -219,10 +226,14 @@ mod tests {
                 ..Actions::default()
             };
             let (now, standing) = (Instant::now(), gang(0, 7200));
-            let mut news = News::default();
-            Known::new("4d1c", &standing, &actions, now)
-                .update(now, &standing, &actions, &mut news);
-            (news.timed_out, news.reasons().count())
+            let mut report = Report::default();
+            GangHistory::new("4d1c", &standing, &actions, now).update(
+                now,
+                &standing,
+                &actions,
+                &mut report,
+            );
+            (report.timed_out, report.reasons().count())
         };
         assert_eq!(
             due(TimeoutAction::Suspend),
@@ -235,12 +246,12 @@ mod tests {
     /// What is said of a gang of which so many are placed at these seconds, each time as broken.
     fn broken(age: u64, looks: &[(u64, usize)]) -> Vec<Option<String>> {
         let (start, actions) = (Instant::now(), Actions::default());
-        let mut known = Known::new("4d1c", &gang(looks[0].1, age), &actions, start);
+        let mut history = GangHistory::new("4d1c", &gang(looks[0].1, age), &actions, start);
         let mut said = Vec::new();
         for (second, bound) in looks {
-            let (mut news, now) = (News::default(), start + Duration::from_secs(*second));
-            known.update(now, &gang(*bound, age + second), &actions, &mut news);
-            said.push(news.broken);
+            let (mut report, now) = (Report::default(), start + Duration::from_secs(*second));
+            history.update(now, &gang(*bound, age + second), &actions, &mut report);
+            said.push(report.broken);
         }
         said
     }
@@ -266,7 +277,7 @@ mod tests {
         assert_eq!(said.iter().collect::<Vec<_>>(), expected);
     }
 
-    /// Muster may have been started anew, and has not seen that it was whole.
+    /// Muster may have been restarted since, and has not seen that it was whole.
     #[test]
     fn an_old_gang_that_has_lost_members_is_not_broken() {
         assert_eq!(broken(300, &[(0, 3), (9, 3)]), [None, None]);

@@ -6,8 +6,8 @@ use std::time::Duration;
 use k8s_openapi::jiff::Timestamp;
 use kube::core::DynamicObject;
 
-use super::made;
-use super::observe::{Phase, Pod};
+use super::gang_objects;
+use super::observe::{PodPhase, SeenPod};
 use crate::gang::Gang;
 
 /// How a gang stands.
@@ -22,7 +22,7 @@ pub enum State {
 
 /// One gang and how it stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Standing {
+pub struct GangStatus {
     pub name: String,
     pub state: State,
     pub bound: usize,
@@ -32,7 +32,7 @@ pub struct Standing {
     pub live: usize,
     /// What to look at when the scheduler places a part of it.
     pub suspect: &'static str,
-    /// Why a replacement waits for members that have finished, where the quorum cannot follow.
+    /// Why a replacement waits for members that have finished, where the quorum cannot be lowered.
     pub stranded: Option<String>,
     /// The uids of members that wait for a node.
     pub pending: BTreeSet<String>,
@@ -43,14 +43,14 @@ pub struct Standing {
     pub waited: Option<Duration>,
 }
 
-impl Standing {
+impl GangStatus {
     pub fn waits(&self) -> bool {
         matches!(self.state, State::Waiting(_))
     }
 }
 
 #[cfg(test)]
-impl Standing {
+impl GangStatus {
     /// A gang of four that has no pod yet.
     pub fn example() -> Self {
         Self {
@@ -69,28 +69,31 @@ impl Standing {
     }
 }
 
-pub fn count(pods: &[&Pod], phase: Phase) -> usize {
+pub fn count(pods: &[&SeenPod], phase: PodPhase) -> usize {
     pods.iter().filter(|pod| pod.phase == phase).count()
 }
 
 /// A pending member whose gang can never have its quorum again, because others have finished.
-pub fn strand(gang: &Gang<'_>, pods: &[&Pod], why: &str) -> Option<String> {
-    let (done, waiting) = (count(pods, Phase::Succeeded), count(pods, Phase::Pending));
-    let live = count(pods, Phase::Bound) + waiting;
+pub fn strand(gang: &Gang<'_>, pods: &[&SeenPod], why: &str) -> Option<String> {
+    let (done, waiting) = (
+        count(pods, PodPhase::Succeeded),
+        count(pods, PodPhase::Pending),
+    );
+    let live = count(pods, PodPhase::Bound) + waiting;
     let quorum = gang.quorum();
     let stranded = done > 0 && waiting > 0 && live < quorum as usize;
     stranded.then(|| {
         format!(
-            "{waiting} pod(s) wait for ever: {done} member(s) have finished, and the quorum of \
-             {quorum} cannot follow: {why}"
+            "{waiting} pod(s) never start: {done} member(s) have finished, and the quorum of \
+             {quorum} cannot be lowered: {why}"
         )
     })
 }
 
-pub fn standing(gang: &Gang<'_>, members: &[&Pod], made: &[DynamicObject]) -> Standing {
+pub fn standing(gang: &Gang<'_>, members: &[&SeenPod], made: &[DynamicObject]) -> GangStatus {
     let name = gang.name().into_string();
-    let bound = count(members, Phase::Bound);
-    let done = count(members, Phase::Succeeded);
+    let bound = count(members, PodPhase::Bound);
+    let done = count(members, PodPhase::Succeeded);
     let object = made
         .iter()
         .find(|o| o.metadata.name.as_deref() == Some(&name));
@@ -99,16 +102,16 @@ pub fn standing(gang: &Gang<'_>, members: &[&Pod], made: &[DynamicObject]) -> St
     } else if bound + done >= gang.quorum() as usize {
         State::Scheduled
     } else {
-        let own = object.and_then(made::scheduler_reason);
+        let own = object.and_then(gang_objects::scheduler_reason);
         let pods = || members.iter().find_map(|pod| pod.unscheduled.clone());
         State::Waiting(own.or_else(pods))
     };
     let mut pending = members.to_vec();
-    pending.retain(|pod| pod.phase == Phase::Pending);
-    // One that goes may be of an earlier round.
+    pending.retain(|pod| pod.phase == PodPhase::Pending);
+    // A pod that is being deleted may be of an earlier round.
     let mut waiting = pending.clone();
     waiting.retain(|pod| !pod.going);
-    Standing {
+    GangStatus {
         name,
         state,
         bound,
@@ -128,7 +131,7 @@ pub fn age(object: &DynamicObject) -> Option<Duration> {
     Some(since(created))
 }
 
-fn pods_age(pods: &[&Pod]) -> Option<Duration> {
+fn pods_age(pods: &[&SeenPod]) -> Option<Duration> {
     pods.iter().filter_map(|pod| pod.created).min().map(since)
 }
 
