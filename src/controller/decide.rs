@@ -1,14 +1,16 @@
 //! What to do about a workload: pure, from what is wanted and what is seen.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 use kube::core::DynamicObject;
 
 use super::bundles::missing_pods;
 use super::bundles::partners::{self, Partner};
-use super::gang_objects;
+use super::gang_members::GangMembers;
+use super::gang_objects::{self, GangObjects, InUse};
 pub use super::gang_status::{GangStatus, State};
-use super::gang_status::{count, standing, strand};
+use super::gang_status::{count, status, stranded};
 pub use super::kinds::Workload;
 use super::kinds::{jobset, lws};
 use super::observe::{PodPhase, SeenPod};
@@ -67,88 +69,94 @@ impl Actions {
     }
 }
 
+/// One look at a workload: what is seen, by gang and by name.
+pub struct Look<'a> {
+    pub seen: Seen<'a>,
+    pub members: GangMembers<'a>,
+    pub made: GangObjects<'a>,
+}
+
 /// Decides what a workload needs.
 pub fn decide(seen: &Seen<'_>, cluster: &Snapshot) -> Actions {
     let mut actions = Actions::default();
+    let look = Look {
+        seen: *seen,
+        members: GangMembers::group(seen.pods),
+        made: GangObjects::by_name(seen.made),
+    };
     let wanted = match seen.workload {
-        // Objects of a workload that is going away are its garbage collector's.
+        // Objects of a workload that is being deleted are left to the garbage collector.
         Workload::JobSet(jobset) if jobset.managed_by_other() || jobset.metadata.deleting() => {
             return actions;
         }
         Workload::LeaderWorkerSet(lws) if lws.metadata.deleting() => return actions,
-        Workload::JobSet(jobset) => jobset::wanted(seen, jobset, cluster, &mut actions),
-        Workload::LeaderWorkerSet(lws) => lws::wanted(seen, lws, cluster, &mut actions),
+        Workload::JobSet(jobset) => jobset::wanted(&look, jobset, cluster, &mut actions),
+        Workload::LeaderWorkerSet(lws) => lws::wanted(&look, lws, cluster, &mut actions),
     };
-    for object in seen.made {
-        let name = object.metadata.name.as_deref();
-        let kept = wanted.iter().any(|w| w.metadata.name.as_deref() == name);
+    let kept: HashSet<&str> = wanted.iter().filter_map(name).collect();
+    let used = InUse::by(seen.pods);
+    let deletable = |object: &&DynamicObject| {
+        let kept = name(object).is_some_and(|name| kept.contains(name));
         let going = object.metadata.deletion_timestamp.is_some();
         // Old gangs go when their pods are gone: a scheduler that loses a gang's object while its
         // pods wait would count them by themselves.
-        if !kept && !going && !gang_objects::in_use(object, seen.pods) {
-            actions.delete.push(object.clone());
-        }
-    }
+        !kept && !going && !used.contains(object)
+    };
+    actions.delete = seen.made.iter().filter(deletable).cloned().collect();
     actions.apply = wanted
         .into_iter()
         .map(gang_objects::with_hash)
-        .filter(|object| !gang_objects::is_settled(object, seen.made))
+        .filter(|object| !look.made.is_settled(object))
         .collect();
     actions
 }
 
+fn name(object: &DynamicObject) -> Option<&str> {
+    object.metadata.name.as_deref()
+}
+
 /// Notes how gangs stand, and says which objects they need.
 pub fn follow(
-    seen: &Seen<'_>,
+    look: &Look<'_>,
     backend: &dyn Scheduler,
     owner: &Owner,
     plan: &Plan,
     mut gangs: Vec<Gang<'_>>,
     actions: &mut Actions,
 ) -> Vec<DynamicObject> {
-    let mut standings = Vec::new();
+    let mut statuses = Vec::new();
     for gang in &mut gangs {
-        let mine: Vec<&SeenPod> = seen
-            .pods
-            .iter()
-            .filter(|pod| pod.belongs_to(&gang.identity))
-            .collect();
-        let mut stranded = None;
+        let members = look.members.of(&gang.identity);
+        let mut why = None;
         match backend.abilities().quorum_change {
-            QuorumChange::Live => gang.shrink(count(&mine, PodPhase::Succeeded) as u64),
-            QuorumChange::Never(why) => stranded = strand(gang, &mine, why),
+            QuorumChange::Live => gang.shrink(count(members, PodPhase::Succeeded) as u64),
+            QuorumChange::Never(reason) => why = stranded(gang, members, reason),
             QuorumChange::NotNeeded => {}
         }
-        standings.push(GangStatus {
-            stranded,
+        statuses.push(GangStatus {
+            stranded: why,
             suspect: backend.suspect(),
-            ..standing(gang, &mine, seen.made)
+            ..status(gang, members, &look.made)
         });
     }
-    missing_pods::explain(&gangs, seen.partners, &mut standings);
-    let objects = partners::objects(seen, plan, backend, owner, gangs, &mut standings);
+    missing_pods::explain(&gangs, look.seen.partners, &mut statuses);
+    let objects = partners::objects(look, plan, backend, owner, gangs, &mut statuses);
     actions.orphans = backend.orphans();
-    if standings.iter().any(GangStatus::waits) {
+    if statuses.iter().any(GangStatus::waits) {
         actions.queue = backend.queue(plan);
     }
     if backend.abilities().new_room == NewRoom::WhenNudged {
-        actions.sleepers.extend(sleepers(&standings, &objects));
+        actions.sleepers.extend(sleepers(&statuses, &objects));
     }
-    actions.gangs.extend(standings);
+    actions.gangs.extend(statuses);
     objects
 }
 
 fn sleepers(gangs: &[GangStatus], objects: &[DynamicObject]) -> Vec<DynamicObject> {
-    let waiting: Vec<&str> = gangs
-        .iter()
-        .filter(|gang| gang.waits())
-        .map(|g| g.name.as_str())
-        .collect();
-    let named = |object: &&DynamicObject| {
-        let name = object.metadata.name.as_deref();
-        name.is_some_and(|name| waiting.contains(&name))
-    };
-    objects.iter().filter(named).cloned().collect()
+    let waiting = gangs.iter().filter(|gang| gang.waits());
+    let waiting: HashSet<&str> = waiting.map(|gang| gang.name.as_str()).collect();
+    let sleeps = |object: &&DynamicObject| name(object).is_some_and(|n| waiting.contains(n));
+    objects.iter().filter(sleeps).cloned().collect()
 }
 
 /// The workload as owner of its objects.

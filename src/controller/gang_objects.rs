@@ -1,7 +1,7 @@
 //! What Muster has made for gangs, as it is found: whether it is as wanted, still in use, and what
 //! the scheduler says on it. No client here.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use kube::core::DynamicObject;
 use serde_json::Value;
@@ -41,30 +41,78 @@ pub fn with_hash(mut object: DynamicObject) -> DynamicObject {
     object
 }
 
-pub fn is_settled(wanted: &DynamicObject, made: &[DynamicObject]) -> bool {
-    made.iter().any(|object| {
-        object.metadata.name == wanted.metadata.name
-            && object.types.as_ref().map(|t| &t.kind) == wanted.types.as_ref().map(|t| &t.kind)
-            && applied(object) == applied(wanted)
-    })
+/// What Muster has made for one workload, by name. Objects of several kinds can share a name.
+#[derive(Debug, Default)]
+pub struct GangObjects<'a>(HashMap<&'a str, Vec<&'a DynamicObject>>);
+
+impl<'a> GangObjects<'a> {
+    pub fn by_name(made: &'a [DynamicObject]) -> Self {
+        let mut objects: HashMap<&str, Vec<&DynamicObject>> = HashMap::new();
+        for object in made {
+            let name = object.metadata.name.as_deref().unwrap_or_default();
+            objects.entry(name).or_default().push(object);
+        }
+        Self(objects)
+    }
+
+    pub fn named(&self, name: &str) -> &[&'a DynamicObject] {
+        self.0.get(name).map_or(&[], Vec::as_slice)
+    }
+
+    /// Whether an object exists as it is wanted. `wanted` carries its hash.
+    pub fn is_settled(&self, wanted: &DynamicObject) -> bool {
+        let kind = |object: &DynamicObject| object.types.as_ref().map(|t| t.kind.clone());
+        let name = wanted.metadata.name.as_deref().unwrap_or_default();
+        self.named(name)
+            .iter()
+            .any(|object| kind(object) == kind(wanted) && applied(object) == applied(wanted))
+    }
 }
 
-/// Whether a live pod still belongs to the gang, or to the start of the workload, that an object
-/// is for.
-pub fn in_use(object: &DynamicObject, pods: &[SeenPod]) -> bool {
-    let labels = object.metadata.labels.as_ref();
-    let label = |key: &str| labels.and_then(|l| l.get(key)).map(String::as_str);
-    if let Some(key) = label(object::LIFE) {
-        let lives = |pod: &SeenPod| pod.life.as_ref().is_some_and(|life| life.key == key);
-        return pods.iter().any(|pod| pod.phase.is_live() && lives(pod));
+/// The gangs and starts of a workload that live pods still belong to.
+#[derive(Debug, Default)]
+pub struct InUse<'a> {
+    lives: HashSet<&'a str>,
+    starts: HashSet<Start<'a>>,
+}
+
+/// The attempt, and where the object is for less than the whole workload, the part; where it is for
+/// one replica, its index and own attempt.
+type Start<'a> = (u32, Option<&'a str>, Option<(u32, u32)>);
+
+impl<'a> InUse<'a> {
+    pub fn by(pods: &'a [SeenPod]) -> Self {
+        let mut used = Self::default();
+        for pod in pods.iter().filter(|pod| pod.phase.is_live()) {
+            if let Some(life) = &pod.life {
+                used.lives.insert(&life.key);
+            }
+            let replica = Some((pod.index, pod.attempt.own));
+            for part in [None, Some(pod.part.as_str())] {
+                for replica in [None, replica] {
+                    used.starts.insert((pod.attempt.whole, part, replica));
+                }
+            }
+        }
+        used
     }
-    let (part, index) = (label(object::PART), label(object::INDEX));
-    let (whole, own) = attempt(label(object::ATTEMPT).unwrap_or("0"));
-    pods.iter().filter(|pod| pod.phase.is_live()).any(|pod| {
-        pod.attempt.whole == whole
-            && part.is_none_or(|part| part == pod.part)
-            && index.is_none_or(|index| index == pod.index.to_string() && own == pod.attempt.own)
-    })
+
+    /// Whether a live pod still belongs to the gang, or to the start of the workload, that an object
+    /// is for.
+    pub fn contains(&self, object: &DynamicObject) -> bool {
+        let labels = object.metadata.labels.as_ref();
+        let label = |key: &str| labels.and_then(|l| l.get(key)).map(String::as_str);
+        if let Some(life) = label(object::LIFE) {
+            return self.lives.contains(life);
+        }
+        let (whole, own) = attempt(label(object::ATTEMPT).unwrap_or("0"));
+        let replica = match label(object::INDEX).map(str::parse) {
+            None => None,
+            Some(Ok(index)) => Some((index, own)),
+            Some(Err(_)) => return false,
+        };
+        self.starts.contains(&(whole, label(object::PART), replica))
+    }
 }
 
 fn attempt(text: &str) -> (u32, u32) {

@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use k8s_openapi::jiff::Timestamp;
-use kube::core::DynamicObject;
+use kube::core::ObjectMeta;
 
-use super::gang_objects;
+use super::gang_objects::{self, GangObjects};
 use super::observe::{PodPhase, SeenPod};
 use crate::gang::Gang;
 
@@ -74,11 +74,9 @@ pub fn count(pods: &[&SeenPod], phase: PodPhase) -> usize {
 }
 
 /// A pending member whose gang can never have its quorum again, because others have finished.
-pub fn strand(gang: &Gang<'_>, pods: &[&SeenPod], why: &str) -> Option<String> {
-    let (done, waiting) = (
-        count(pods, PodPhase::Succeeded),
-        count(pods, PodPhase::Pending),
-    );
+pub fn stranded(gang: &Gang<'_>, pods: &[&SeenPod], why: &str) -> Option<String> {
+    let done = count(pods, PodPhase::Succeeded);
+    let waiting = count(pods, PodPhase::Pending);
     let live = count(pods, PodPhase::Bound) + waiting;
     let quorum = gang.quorum();
     let stranded = done > 0 && waiting > 0 && live < quorum as usize;
@@ -90,19 +88,18 @@ pub fn strand(gang: &Gang<'_>, pods: &[&SeenPod], why: &str) -> Option<String> {
     })
 }
 
-pub fn standing(gang: &Gang<'_>, members: &[&SeenPod], made: &[DynamicObject]) -> GangStatus {
+/// How a gang stands by its members and the objects that exist for its workload.
+pub fn status(gang: &Gang<'_>, members: &[&SeenPod], made: &GangObjects<'_>) -> GangStatus {
     let name = gang.name().into_string();
     let bound = count(members, PodPhase::Bound);
     let done = count(members, PodPhase::Succeeded);
-    let object = made
-        .iter()
-        .find(|o| o.metadata.name.as_deref() == Some(&name));
+    let object = made.named(&name).first();
     let state = if members.is_empty() {
         State::Empty
     } else if bound + done >= gang.quorum() as usize {
         State::Scheduled
     } else {
-        let own = object.and_then(gang_objects::scheduler_reason);
+        let own = object.and_then(|object| gang_objects::scheduler_reason(object));
         let pods = || members.iter().find_map(|pod| pod.unscheduled.clone());
         State::Waiting(own.or_else(pods))
     };
@@ -122,12 +119,15 @@ pub fn standing(gang: &Gang<'_>, members: &[&SeenPod], made: &[DynamicObject]) -
         stranded: None,
         waited: pods_age(&waiting),
         pending: pending.iter().map(|pod| pod.uid.clone()).collect(),
-        age: object.and_then(age).or_else(|| pods_age(members)),
+        age: object
+            .and_then(|object| age(&object.metadata))
+            .or_else(|| pods_age(members)),
     }
 }
 
-pub fn age(object: &DynamicObject) -> Option<Duration> {
-    let created = object.metadata.creation_timestamp.as_ref()?.0;
+/// How long an object has existed.
+pub fn age(meta: &ObjectMeta) -> Option<Duration> {
+    let created = meta.creation_timestamp.as_ref()?.0;
     Some(since(created))
 }
 

@@ -3,8 +3,8 @@
 //! Read it in this order: [`run`] (the watches, and one look at a workload), [`decide`] (pure: what to
 //! write, from the workload, its pods and the objects that exist for it), [`write`].
 //!
-//! - What is looked at: [`observe`] (pods), [`gang_objects`] (what Muster has made), [`gang_status`]
-//!   (how a gang stands), [`recent_writes`] (what the watches do not show yet).
+//! - What is looked at: [`observe`] (pods), [`gang_members`] (pods by gang), [`gang_objects`] (what
+//!   Muster has made), [`gang_status`] (how a gang stands).
 //! - [`kinds`]: what differs between the kinds of workloads.
 //! - [`bundles`]: gangs that start together with gangs of other workloads.
 //! - [`report`]: events and the condition.
@@ -16,6 +16,7 @@
 pub mod bundles;
 pub mod decide;
 pub mod discovery;
+mod gang_members;
 mod gang_objects;
 mod gang_status;
 pub mod kinds;

@@ -6,7 +6,7 @@ use k8s_openapi::jiff::Timestamp;
 use kube::core::{Object, ObjectMeta};
 use serde::{Deserialize, Serialize};
 
-use crate::gang::{Attempt, Identity, Round, Stamp, link};
+use crate::gang::{Attempt, Round, Stamp, link};
 use crate::workload::lws::replica;
 use crate::workload::{child, keys};
 
@@ -168,17 +168,24 @@ impl SeenPod {
             unscheduled: status.and_then(unscheduled),
         })
     }
+}
 
-    pub fn belongs_to(&self, gang: &Identity) -> bool {
-        if let Some(life) = &self.life {
-            return life.belongs_to(gang);
+#[cfg(test)]
+impl SeenPod {
+    /// A member of the only gang of a workload.
+    pub fn example(phase: PodPhase) -> Self {
+        Self {
+            uid: String::new(),
+            part: "all".to_owned(),
+            index: 0,
+            attempt: Attempt::default(),
+            round: Round::default(),
+            life: None,
+            phase,
+            created: None,
+            going: false,
+            unscheduled: None,
         }
-        // Only a gang of one replica restarts with that replica.
-        let own = gang.index.is_none() || self.attempt.own == gang.attempt.own;
-        self.part == gang.part.as_str()
-            && self.index == gang.index.unwrap_or(0)
-            && self.attempt.whole == gang.attempt.whole
-            && own
     }
 }
 
@@ -204,15 +211,6 @@ impl ReplicaLife {
             leader: stamp.filter(|_| leads).and_then(|s| Stamp::parse(s).ok()),
             linked,
         })
-    }
-
-    fn belongs_to(&self, gang: &Identity) -> bool {
-        let role = match gang.part.as_str() {
-            replica::LEADER => self.leader.is_some(),
-            replica::WORKERS => self.leader.is_none(),
-            _ => true,
-        };
-        role && self.linked == LinkedBy::Muster && self.key == gang.uid
     }
 }
 

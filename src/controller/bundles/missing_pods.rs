@@ -13,8 +13,8 @@ pub fn shortage(name: &str, live: usize, quorum: u32) -> Option<String> {
 }
 
 /// Gives a reason to each gang that waits without one, if another gang of its bundle lacks pods.
-/// `standings` are those of `gangs`, in their order.
-pub fn explain(gangs: &[Gang<'_>], partners: &[Partner], standings: &mut [GangStatus]) {
+/// `statuses` are those of `gangs`, in their order.
+pub fn explain(gangs: &[Gang<'_>], partners: &[Partner], statuses: &mut [GangStatus]) {
     let mut bundles: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
     for (i, gang) in gangs.iter().enumerate() {
         if let Some(bundle) = gang.part.bundle() {
@@ -22,7 +22,7 @@ pub fn explain(gangs: &[Gang<'_>], partners: &[Partner], standings: &mut [GangSt
         }
     }
     for (bundle, members) in bundles {
-        let idle = members.iter().map(|i| &standings[*i]);
+        let idle = members.iter().map(|i| &statuses[*i]);
         let own = idle
             .filter(|gang| gang.bound == 0 && gang.state != State::Scheduled)
             .filter_map(|gang| shortage(&gang.name, gang.live, gang.quorum));
@@ -38,7 +38,7 @@ pub fn explain(gangs: &[Gang<'_>], partners: &[Partner], standings: &mut [GangSt
         }
         let why = format!("the bundle {bundle:?} waits: {}", missing.join(", "));
         for i in members {
-            let gang = &mut standings[i];
+            let gang = &mut statuses[i];
             let silent = gang.state == State::Waiting(None);
             if silent && shortage(&gang.name, gang.live, gang.quorum).is_none() {
                 gang.state = State::Waiting(Some(why.clone()));

@@ -8,15 +8,16 @@
 //!
 //! Pure: who the others are is looked up by the loop.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
 use kube::core::DynamicObject;
 
 use crate::admission::jobsets;
 use crate::controller::bundles::missing_pods;
-use crate::controller::decide::{GangStatus, Seen, State, Workload};
-use crate::controller::gang_objects;
+use crate::controller::decide::{GangStatus, Look, Seen, State, Workload};
+use crate::controller::gang_members::GangMembers;
+use crate::controller::gang_objects::with_hash;
 use crate::controller::kinds::jobset as kind;
 use crate::controller::observe::{PodPhase, SeenPod};
 use crate::gang::{FieldPath, Gang, Identity, Owner, Plan, WorkloadRef};
@@ -146,15 +147,16 @@ fn sides(
         return Err("it was created without Muster".to_owned());
     }
     let gangs = kind::gangs(jobset, &judged, backend, &kind::owner(found, jobset));
+    let members = GangMembers::group(found.pods);
     let mut sides: BTreeMap<String, Side> = BTreeMap::new();
     for gang in gangs {
         let Some(bundle) = gang.part.bundle() else {
             continue;
         };
         let side = sides.entry(bundle.value.as_str().to_owned()).or_default();
-        let mine = found.pods.iter().filter(|p| p.belongs_to(&gang.identity));
-        let live = mine.filter(|pod| pod.phase.is_live()).count();
-        if has_started(&gang, found.pods) {
+        let members = members.of(&gang.identity);
+        let live = members.iter().filter(|pod| pod.phase.is_live()).count();
+        if has_started(&gang, members) {
             side.progress = Progress::Started;
         } else {
             let name = format!("{}/{}", found.namespace, gang.name());
@@ -172,12 +174,11 @@ fn reaches_others(backend: &dyn Scheduler) -> bool {
 
 /// Whether a member has been placed: then the whole bundle had its room. A pod that is going may
 /// be of the round before.
-fn has_started(gang: &Gang<'_>, pods: &[SeenPod]) -> bool {
-    pods.iter().any(|pod| {
+fn has_started(gang: &Gang<'_>, members: &[&SeenPod]) -> bool {
+    members.iter().any(|pod| {
         let placed = matches!(pod.phase, PodPhase::Bound | PodPhase::Succeeded);
         // Finished pods of an earlier round are kept (Kueue may have suspended it in between).
-        let now = pod.round == gang.identity.round;
-        placed && now && !pod.going && pod.belongs_to(&gang.identity)
+        placed && !pod.going && pod.round == gang.identity.round
     })
 }
 
@@ -192,17 +193,17 @@ enum Next {
 
 /// The objects that may exist now; a gang that waits for a partner says so.
 pub fn objects(
-    seen: &Seen<'_>,
+    look: &Look<'_>,
     plan: &Plan,
     backend: &dyn Scheduler,
     owner: &Owner,
     gangs: Vec<Gang<'_>>,
-    standings: &mut [GangStatus],
+    statuses: &mut [GangStatus],
 ) -> Vec<DynamicObject> {
     let Bundles::AcrossWorkloads { most } = backend.abilities().bundle else {
         return backend.objects(owner, plan, &gangs);
     };
-    if seen.partners.is_empty() {
+    if look.seen.partners.is_empty() {
         return backend.objects(owner, plan, &gangs);
     }
     let mut bundles: BTreeMap<Option<String>, Vec<Gang<'_>>> = BTreeMap::new();
@@ -215,7 +216,7 @@ pub fn objects(
         let alone = backend.objects(owner, plan, &gangs);
         let next = match &bundle {
             None => Next::Alone,
-            Some(bundle) => next(bundle, &gangs, &alone, seen, most),
+            Some(bundle) => next(bundle, &gangs, &alone, look, most),
         };
         match next {
             Next::Alone => objects.extend(alone),
@@ -225,7 +226,7 @@ pub fn objects(
                 }
                 objects.extend(backend.objects(owner, plan, &gangs));
             }
-            Next::Waits(why) => blame(&why, &gangs, standings),
+            Next::Waits(why) => blame(&why, &gangs, statuses),
         }
     }
     objects
@@ -235,14 +236,15 @@ fn next(
     bundle: &str,
     gangs: &[Gang<'_>],
     alone: &[DynamicObject],
-    seen: &Seen<'_>,
+    look: &Look<'_>,
     most: usize,
 ) -> Next {
-    if gangs.iter().any(|gang| has_started(gang, seen.pods)) {
+    let started = |gang: &Gang<'_>| has_started(gang, look.members.of(&gang.identity));
+    if gangs.iter().any(started) {
         return Next::Alone;
     }
     let (mut others, mut missing) = (Vec::new(), Vec::new());
-    for Partner { jobset, state } in seen.partners {
+    for Partner { jobset, state } in look.seen.partners {
         let why = match state {
             PartnerState::Absent(why) => why.clone(),
             PartnerState::Present(sides) => match sides.get(bundle) {
@@ -259,9 +261,7 @@ fn next(
     let listed = gangs.len() + others.len();
     if !missing.is_empty() {
         // It was allowed to start alone before: its partner has ended or was deleted since.
-        let made = |object: &DynamicObject| {
-            gang_objects::is_settled(&gang_objects::with_hash(object.clone()), seen.made)
-        };
+        let made = |object: &DynamicObject| look.made.is_settled(&with_hash(object.clone()));
         if alone.iter().all(made) {
             return Next::Alone;
         }
@@ -277,11 +277,11 @@ fn next(
     Next::Together(others.into())
 }
 
-fn blame(why: &str, gangs: &[Gang<'_>], standings: &mut [GangStatus]) {
-    let names: Vec<String> = gangs.iter().map(|g| g.name().into_string()).collect();
-    for standing in standings {
-        if let State::Waiting(reason) = &mut standing.state
-            && names.contains(&standing.name)
+fn blame(why: &str, gangs: &[Gang<'_>], statuses: &mut [GangStatus]) {
+    let names: HashSet<String> = gangs.iter().map(|g| g.name().into_string()).collect();
+    for status in statuses {
+        if let State::Waiting(reason) = &mut status.state
+            && names.contains(&status.name)
         {
             *reason = Some(why.to_owned());
         }

@@ -1,10 +1,12 @@
 //! The gangs of a JobSet: those of its current start, from its spec and its status.
 
+use std::collections::HashMap;
+
 use kube::core::DynamicObject;
 
 use crate::admission::jobsets;
 use crate::admission::judge::Judged;
-use crate::controller::decide::{Actions, Seen, follow, owner_as};
+use crate::controller::decide::{Actions, Look, Seen, follow, owner_as};
 use crate::gang::{Attempt, Gang, Level, Owner};
 use crate::scheduler::{Scheduler, Snapshot};
 use crate::workload::jobset::update;
@@ -13,12 +15,12 @@ use crate::workload::keys;
 
 /// The objects that must exist now, and how each gang stands.
 pub fn wanted(
-    seen: &Seen<'_>,
+    look: &Look<'_>,
     jobset: &JobSet<'_>,
     cluster: &Snapshot,
     actions: &mut Actions,
 ) -> Vec<DynamicObject> {
-    let judged = jobsets::judge_stored(jobset, seen.namespace, cluster);
+    let judged = jobsets::judge_stored(jobset, look.seen.namespace, cluster);
     let policy = &judged.plan.policy;
     let action = policy.timeout_action.as_ref().map(|action| action.value);
     let limit = policy.timeout.as_ref().map(|timeout| timeout.value);
@@ -28,13 +30,13 @@ pub fn wanted(
     if ended || jobset.suspended() {
         Vec::new()
     } else {
-        live(seen, jobset, &judged, actions)
+        live(look, jobset, &judged, actions)
     }
 }
 
 /// The same for a JobSet that neither is suspended nor has ended.
 fn live(
-    seen: &Seen<'_>,
+    look: &Look<'_>,
     jobset: &JobSet<'_>,
     judged: &Judged,
     actions: &mut Actions,
@@ -49,9 +51,9 @@ fn live(
         actions.refused = Some(reason.to_owned());
         return Vec::new();
     }
-    let owner = owner(seen, jobset);
+    let owner = owner(&look.seen, jobset);
     let gangs = gangs(jobset, judged, backend, &owner);
-    follow(seen, backend, &owner, &judged.plan, gangs, actions)
+    follow(look, backend, &owner, &judged.plan, gangs, actions)
 }
 
 /// The owner of a JobSet's gangs.
@@ -69,10 +71,15 @@ pub fn gangs<'p>(
     let whole = jobset.status.restarts;
     let round = backend.round(update::round(&jobset.metadata));
     let mut gangs = judged.plan.gangs(owner, Attempt { whole, own: 0 }, round);
+    let groups = jobset.status.replicated_jobs_status.iter();
+    let restarts: HashMap<&str, &[u32]> = groups
+        .map(|group| (&*group.name, &*group.job_restarts))
+        .collect();
     for gang in &mut gangs {
         if let (Level::Replica, Some(index)) = (gang.part.level(), gang.identity.index) {
-            let part = gang.identity.part.as_str();
-            gang.identity.attempt.own = jobset.own_restarts(part, index);
+            let part = restarts.get(gang.identity.part.as_str());
+            let own = part.and_then(|restarts| restarts.get(index as usize));
+            gang.identity.attempt.own = own.copied().unwrap_or(0);
         }
     }
     gangs

@@ -5,7 +5,7 @@
 
 use kube::core::DynamicObject;
 
-use crate::controller::decide::{Actions, Seen, follow, owner_as};
+use crate::controller::decide::{Actions, Look, Seen, follow, owner_as};
 use crate::controller::observe::{LinkedBy, PodPhase, ReplicaLife, SeenPod};
 use crate::gang::{FieldPath, Gang, Part, Stamp};
 use crate::scheduler::{self, Snapshot};
@@ -15,11 +15,12 @@ use crate::workload::lws::view::{API_VERSION, KIND, LeaderWorkerSet};
 
 /// The objects that must exist now, and how each gang stands.
 pub fn wanted(
-    seen: &Seen<'_>,
+    look: &Look<'_>,
     lws: &LeaderWorkerSet<'_>,
     cluster: &Snapshot,
     actions: &mut Actions,
 ) -> Vec<DynamicObject> {
+    let seen = &look.seen;
     let at = FieldPath::default();
     let policy = declaration::policy(&lws.metadata, &at, &mut Vec::new());
     let limit = policy.timeout.as_ref().map(|timeout| timeout.value);
@@ -32,7 +33,7 @@ pub fn wanted(
     actions.unmade = ganged && lws.started_replicas() < lws.replicas();
     let owner = owner_as((API_VERSION, KIND), seen, &lws.metadata);
     let mut objects = Vec::new();
-    let mut pods = seen.pods.to_vec();
+    let mut pods: Vec<&SeenPod> = seen.pods.iter().collect();
     pods.sort_by(|a, b| (index(a), key(a)).cmp(&(index(b), key(b))));
     for pods in pods.chunk_by(|a, b| key(a) == key(b)) {
         let Some((life, stamp)) = leader(pods) else {
@@ -46,7 +47,7 @@ pub fn wanted(
             }
         };
         let mut plan = stamped_plan(stamp);
-        if pods.iter().any(is_placed_leader) {
+        if pods.iter().any(|pod| is_placed_leader(pod)) {
             // Volcano (1.14) keeps what a running PodGroup does not use of its minResources from all
             // others, its own workers' PodGroup among them.
             plan.parts = plan.parts.into_iter().map(Part::started).collect();
@@ -62,8 +63,7 @@ pub fn wanted(
         let parts = plan.parts.iter();
         let gangs = parts.map(|part| Gang::new(part, identity(&of, part.name().as_str())));
         let gangs = gangs.collect();
-        let seen = Seen { pods, ..*seen };
-        objects.extend(follow(&seen, backend, &owner, &plan, gangs, actions));
+        objects.extend(follow(look, backend, &owner, &plan, gangs, actions));
     }
     objects
 }
@@ -85,7 +85,7 @@ fn key(pod: &SeenPod) -> Option<&str> {
 
 /// The leader of a replica's life, while it lives. A replica whose leader is being deleted needs no new
 /// object; what was made for it stays as long as its pods do.
-fn leader(pods: &[SeenPod]) -> Option<(&ReplicaLife, &Stamp)> {
+fn leader<'a>(pods: &[&'a SeenPod]) -> Option<(&'a ReplicaLife, &'a Stamp)> {
     let mut leaders = pods.iter().filter(|pod| pod.phase.is_live() && !pod.going);
     leaders.find_map(|pod| {
         let life = pod.life.as_ref()?;

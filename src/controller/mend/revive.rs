@@ -5,7 +5,7 @@
 //! is suspended, which takes its pods away, and resumed when they are gone. An annotation on it
 //! says so in between: whoever leads then resumes it.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::controller::decide::{Actions, GangStatus, State};
@@ -77,12 +77,12 @@ impl Revivals {
     fn lost(&self, uid: &str, pods: &[SeenPod], gangs: &[GangStatus]) -> Vec<String> {
         let mut all = self.lock();
         let mut before = all.remove(uid).unwrap_or_default();
-        let exists = |uid: &String| pods.iter().any(|pod| pod.uid == *uid);
+        let existing: HashSet<&str> = pods.iter().map(|pod| pod.uid.as_str()).collect();
         let (mut now, mut lost) = (Waiting::new(), Vec::new());
         let open = |gang: &&GangStatus| gang.state != State::Scheduled && gang.bound == 0;
         for gang in gangs.iter().filter(open) {
             let mut members = before.remove(&gang.name).unwrap_or_default();
-            members.retain(|uid| !exists(uid));
+            members.retain(|uid| !existing.contains(uid.as_str()));
             if !members.is_empty() {
                 lost.push(gang.name.clone());
             }
@@ -117,15 +117,7 @@ mod tests {
     fn pod(uid: &str, phase: PodPhase) -> SeenPod {
         SeenPod {
             uid: uid.to_owned(),
-            part: "all".to_owned(),
-            index: 0,
-            attempt: Default::default(),
-            round: Default::default(),
-            life: None,
-            phase,
-            created: None,
-            going: false,
-            unscheduled: None,
+            ..SeenPod::example(phase)
         }
     }
 

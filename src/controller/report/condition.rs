@@ -104,7 +104,7 @@ impl Condition {
         let waiting = actions.gangs.iter().filter(|g| g.state != State::Scheduled);
         let age = waiting.map(|gang| gang.age.unwrap_or_default()).max();
         // A gang that has no pod yet has no age either.
-        let age = age.or_else(|| gang_status::age(workload));
+        let age = age.or_else(|| gang_status::age(&workload.metadata));
         PATIENCE
             .checked_sub(age.unwrap_or_default())
             .filter(|left| !left.is_zero())
