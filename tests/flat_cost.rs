@@ -127,13 +127,13 @@ fn replicas(count: u32, cluster: &Snapshot) -> impl Fn() -> Actions + use<> {
         .unwrap();
     let stamp = Stamp::parse(stamp).unwrap();
     let pods = (0..4 * count).map(|number| SeenPod {
-        life: Some(ReplicaLife {
+        life: Some(Box::new(ReplicaLife {
             key: format!("key-{}", number / 4),
             index: (number / 4).to_string(),
             revision: "1".to_owned(),
             leader: (number % 4 == 0).then(|| stamp.clone()),
             linked: LinkedBy::Muster,
-        }),
+        })),
         ..pod(0, number, PodPhase::Pending)
     });
     let pods: Vec<SeenPod> = pods.collect();

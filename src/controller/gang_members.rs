@@ -135,13 +135,13 @@ mod tests {
         let stamp = r#"{"scheduler":"volcano","level":"Replica","size":2,"quorum":2}"#;
         let pod = |uid: &str, leads: bool, linked: LinkedBy| SeenPod {
             uid: uid.to_owned(),
-            life: Some(ReplicaLife {
+            life: Some(Box::new(ReplicaLife {
                 key: "k".to_owned(),
                 index: "0".to_owned(),
                 revision: "r".to_owned(),
                 leader: leads.then(|| crate::gang::Stamp::parse(stamp).unwrap()),
                 linked,
-            }),
+            })),
             ..SeenPod::example(PodPhase::Pending)
         };
         let pods = [

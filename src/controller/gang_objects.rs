@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use kube::core::DynamicObject;
-use serde_json::Value;
+use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use super::observe::SeenPod;
@@ -14,12 +14,15 @@ use crate::scheduler::object;
 /// whose objects carry the hash of what is wanted is settled: no write, also after a restart.
 pub const APPLIED: &str = "muster.dev/applied";
 
-/// Drops what no decision reads from any watched object.
-pub fn strip_metadata(object: &mut DynamicObject) {
+/// Drops what no decision reads of an object that Muster made: of its annotations all but the hash, of
+/// its data all but the status.
+pub fn strip(object: &mut DynamicObject) {
     object.metadata.managed_fields = None;
     if let Some(annotations) = &mut object.metadata.annotations {
-        annotations.remove("kubectl.kubernetes.io/last-applied-configuration");
+        annotations.retain(|key, _| key == APPLIED);
     }
+    let status = object.data.get_mut("status").map(Value::take);
+    object.data = status.map_or(Value::Null, |status| json!({"status": status}));
 }
 
 /// The hash of what was applied last to an object.
@@ -61,12 +64,15 @@ impl<'a> GangObjects<'a> {
 
     /// Whether an object exists as it is wanted. `wanted` carries its hash.
     pub fn is_settled(&self, wanted: &DynamicObject) -> bool {
-        let kind = |object: &DynamicObject| object.types.as_ref().map(|t| t.kind.clone());
         let name = wanted.metadata.name.as_deref().unwrap_or_default();
         self.named(name)
             .iter()
             .any(|object| kind(object) == kind(wanted) && applied(object) == applied(wanted))
     }
+}
+
+fn kind(object: &DynamicObject) -> Option<&str> {
+    object.types.as_ref().map(|types| types.kind.as_str())
 }
 
 /// The gangs and starts of a workload that live pods still belong to.
@@ -143,8 +149,6 @@ pub fn scheduler_reason(object: &DynamicObject) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     #[test]

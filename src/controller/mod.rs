@@ -1,10 +1,11 @@
 //! The reconciler: makes the objects of gangs, keeps them in order, and says how gangs stand.
 //!
-//! Read it in this order: [`run`] (the watches, and one look at a workload), [`decide`] (pure: what to
-//! write, from the workload, its pods and the objects that exist for it), [`write`].
+//! Read it in this order: [`run`] (the watches), [`look`] (one look at a workload), [`decide`] (pure:
+//! what to write, from the workload, its pods and the objects that exist for it), [`write`].
 //!
 //! - What is looked at: [`observe`] (pods), [`gang_members`] (pods by gang), [`gang_objects`] (what
 //!   Muster has made), [`gang_status`] (how a gang stands).
+//! - [`cache`]: what the watches show, by workload.
 //! - [`kinds`]: what differs between the kinds of workloads.
 //! - [`bundles`]: gangs that start together with gangs of other workloads.
 //! - [`report`]: events and the condition.
@@ -14,15 +15,16 @@
 //! It calls the same workload adapters and scheduler backends as admission does, and knows no HTTP.
 
 pub mod bundles;
+mod cache;
 pub mod decide;
 pub mod discovery;
 mod gang_members;
 mod gang_objects;
 mod gang_status;
 pub mod kinds;
+mod look;
 mod mend;
 pub mod observe;
-mod recent_writes;
 mod report;
 mod run;
 mod write;

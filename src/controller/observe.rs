@@ -1,6 +1,6 @@
 //! What the reconciler sees of the members of gangs.
 //!
-//! Plain data, taken from watched objects and stripped to what a decision needs. No client here.
+//! Plain data, read from watched pods: only what a decision needs is kept. No client here.
 
 use k8s_openapi::jiff::Timestamp;
 use kube::core::{Object, ObjectMeta};
@@ -20,8 +20,8 @@ pub struct SeenPod {
     pub attempt: Attempt,
     /// The round that it was made in.
     pub round: Round,
-    /// The replica's, for a pod of a LeaderWorkerSet.
-    pub life: Option<ReplicaLife>,
+    /// The replica's, for a pod of a LeaderWorkerSet. Boxed, because most pods have none.
+    pub life: Option<Box<ReplicaLife>>,
     pub phase: PodPhase,
     pub created: Option<Timestamp>,
     /// It is being deleted.
@@ -68,8 +68,8 @@ impl PodPhase {
     }
 }
 
-/// A pod as the watch reads it. Typed, and so never larger than what it names: caching whole pods
-/// is how webhooks run out of memory.
+/// A pod as the watch reads it, until a [`SeenPod`] is made of it. Typed, and so never larger than its
+/// metadata and what it names.
 pub type WatchedPod = Object<PodSpec, PodStatus>;
 
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -91,51 +91,6 @@ pub struct Condition {
     pub kind: String,
     pub status: String,
     pub message: Option<String>,
-}
-
-/// The labels of a pod that are read.
-const READ: [&str; 11] = [
-    replica::NAME,
-    replica::GROUP_INDEX,
-    replica::GROUP_KEY,
-    replica::REVISION,
-    replica::WORKER_INDEX,
-    keys::GANG,
-    keys::INDEX,
-    child::ATTEMPT,
-    child::OWN_ATTEMPT,
-    child::JOBSET_NAME,
-    child::JOBSET_UID,
-];
-
-/// The annotations of a replica's leader that are read: its stamp, and signs of a gang that
-/// LeaderWorkerSet makes itself.
-const LEADERS: [&str; 3] = [keys::STAMP, link::VOLCANO.key, replica::OWN_GANG];
-
-/// Cuts a watched pod down to what is read of it, before it goes into the cache.
-pub fn strip_pod(pod: &mut WatchedPod) {
-    let metadata = std::mem::take(&mut pod.metadata);
-    let mut labels = metadata.labels.unwrap_or_default();
-    labels.retain(|key, _| READ.contains(&key.as_str()));
-    // One stamp is enough of a replica.
-    let leads = labels.get(replica::WORKER_INDEX).is_some_and(|i| i == "0");
-    let read = |key: &str| key == keys::ROUND || leads && LEADERS.contains(&key);
-    let mut annotations = metadata.annotations.unwrap_or_default();
-    annotations.retain(|key, _| read(key));
-    pod.metadata = ObjectMeta {
-        name: metadata.name,
-        namespace: metadata.namespace,
-        uid: metadata.uid,
-        creation_timestamp: metadata.creation_timestamp,
-        deletion_timestamp: metadata.deletion_timestamp,
-        resource_version: metadata.resource_version,
-        labels: Some(labels),
-        annotations: (!annotations.is_empty()).then_some(annotations),
-        ..ObjectMeta::default()
-    };
-    if let Some(status) = &mut pod.status {
-        status.conditions.retain(|c| c.kind == "PodScheduled");
-    }
 }
 
 impl SeenPod {
@@ -161,7 +116,7 @@ impl SeenPod {
                 own: number(child::OWN_ATTEMPT),
             },
             round: Round(round.and_then(|r| r.parse().ok()).unwrap_or(0)),
-            life: ReplicaLife::read(&pod.metadata),
+            life: ReplicaLife::read(&pod.metadata).map(Box::new),
             phase,
             created: pod.metadata.creation_timestamp.as_ref().map(|time| time.0),
             going: pod.metadata.deletion_timestamp.is_some(),
@@ -228,43 +183,42 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_stripped_pod_keeps_what_is_read_of_it() {
-        let mut pod: WatchedPod = serde_json::from_value(json!({
-            "apiVersion": "v1", "kind": "Pod",
-            "metadata": {"name": "a", "uid": "4d1c", "labels": {"muster.dev/gang": "all", "x": "y"},
-                "annotations": {"large": "text"}, "creationTimestamp": "2026-01-01T00:00:00Z"},
-            "spec": {}, "status": {"phase": "Pending"},
-        }))
-        .unwrap();
-        let before = SeenPod::read(&pod).unwrap();
-        strip_pod(&mut pod);
-        assert!(before.created.is_some());
-        assert_eq!(SeenPod::read(&pod), Some(before));
-        assert_eq!(pod.metadata.annotations, None);
-    }
-
-    #[test]
-    fn a_stripped_leader_keeps_its_stamp_and_a_worker_does_not() {
-        let pod = |index: &str| {
+    fn the_stamp_is_kept_of_a_replicas_leader_only() {
+        let leader = |index: &str| {
             let stamp = r#"{"scheduler":"volcano","level":"Replica","size":4,"quorum":4}"#;
-            let mut pod: WatchedPod = serde_json::from_value(json!({
+            let pod: WatchedPod = serde_json::from_value(json!({
                 "metadata": {"labels": {"muster.dev/gang": "replica", "muster.dev/index": "0",
                         "leaderworkerset.sigs.k8s.io/name": "serve",
                         "leaderworkerset.sigs.k8s.io/worker-index": index},
-                    "annotations": {"muster.dev/stamp": stamp, "large": "text"}},
+                    "annotations": {"muster.dev/stamp": stamp}},
                 "spec": {}, "status": {"phase": "Pending"},
             }))
             .unwrap();
-            strip_pod(&mut pod);
-            assert!(
-                !pod.metadata
-                    .annotations
-                    .iter()
-                    .any(|a| a.contains_key("large"))
-            );
             SeenPod::read(&pod).unwrap().life.unwrap().leader
         };
-        assert!(pod("0").is_some());
-        assert_eq!(pod("1"), None);
+        assert!(leader("0").is_some());
+        assert_eq!(leader("1"), None);
+    }
+
+    #[test]
+    fn a_pod_that_waits_says_why_and_one_on_a_node_does_not() {
+        let read = |status: &str, node: Option<&str>| {
+            let pod: WatchedPod = serde_json::from_value(json!({
+                "metadata": {"name": "a", "uid": "4d1c", "labels": {"muster.dev/gang": "all"},
+                    "creationTimestamp": "2026-01-01T00:00:00Z"},
+                "spec": {"nodeName": node},
+                "status": {"phase": "Pending", "conditions": [
+                    {"type": "Ready", "status": "False", "message": "not this"},
+                    {"type": "PodScheduled", "status": status, "message": "no room"},
+                ]},
+            }))
+            .unwrap();
+            SeenPod::read(&pod).unwrap()
+        };
+        let waits = read("False", None);
+        assert_eq!(waits.unscheduled.as_deref(), Some("no room"));
+        assert!(waits.phase == PodPhase::Pending && waits.created.is_some());
+        let placed = read("True", Some("node"));
+        assert_eq!((placed.phase, placed.unscheduled), (PodPhase::Bound, None));
     }
 }

@@ -4,15 +4,16 @@
 use std::collections::{BTreeSet, HashMap};
 
 use futures::channel::mpsc;
-use kube::core::DynamicObject;
+use kube::core::ApiResource;
 use kube::runtime::reflector::{ObjectRef, Store};
-use kube::runtime::watcher;
+use kube::runtime::watcher::{self, Event};
 
 use crate::admission::object::{self, Kind, Object};
 use crate::controller::bundles::partners::{self, Partner};
+use crate::controller::cache::stored::Stored;
 use crate::controller::decide::{Seen, Workload};
+use crate::controller::kinds::Workloads;
 use crate::controller::observe::SeenPod;
-use crate::controller::write::resource;
 use crate::gang::WorkloadRef;
 use crate::scheduler::Snapshot;
 use crate::workload::keys;
@@ -28,11 +29,10 @@ struct PartnerIndex {
 
 impl PartnerIndex {
     /// Takes down whom a JobSet names, and returns those that name it.
-    fn changed(&mut self, jobset: &DynamicObject) -> Vec<WorkloadRef> {
+    fn changed(&mut self, jobset: &Stored) -> Vec<WorkloadRef> {
         let itself = reference(jobset);
         self.forget(&itself);
-        let annotations = jobset.metadata.annotations.as_ref();
-        if let Some(text) = annotations.and_then(|a| a.get(keys::BUNDLE_WITH)) {
+        if let Some(text) = jobset.annotation(keys::BUNDLE_WITH) {
             let names = text.split(',').map(str::trim);
             let others = names.filter_map(|name| WorkloadRef::parse(name, itself.namespace()));
             self.note(itself.clone(), others.collect());
@@ -41,7 +41,7 @@ impl PartnerIndex {
     }
 
     /// The same for a JobSet that is gone.
-    fn gone(&mut self, jobset: &DynamicObject) -> Vec<WorkloadRef> {
+    fn gone(&mut self, jobset: &Stored) -> Vec<WorkloadRef> {
         let itself = reference(jobset);
         self.forget(&itself);
         self.namers(&itself)
@@ -72,28 +72,30 @@ impl PartnerIndex {
     }
 }
 
-fn reference(jobset: &DynamicObject) -> WorkloadRef {
-    let meta = &jobset.metadata;
-    let text = |text: &Option<String>| text.clone().unwrap_or_default();
-    WorkloadRef::new(&text(&meta.namespace), &text(&meta.name))
+fn reference(jobset: &Stored) -> WorkloadRef {
+    WorkloadRef::new(jobset.namespace(), jobset.name())
 }
 
 /// When a JobSet changes, those that name it are looked at too.
-pub fn tell_namers(
-    sender: mpsc::UnboundedSender<ObjectRef<DynamicObject>>,
-) -> impl FnMut(&watcher::Result<watcher::Event<DynamicObject>>) {
-    let mut namers = PartnerIndex::default();
+pub fn tell_partners(
+    sender: mpsc::UnboundedSender<ObjectRef<Stored>>,
+    kind: ApiResource,
+) -> impl FnMut(&watcher::Result<Event<Stored>>) {
+    let mut index = PartnerIndex::default();
     move |event| {
         let told = match event {
-            Ok(watcher::Event::Apply(jobset) | watcher::Event::InitApply(jobset)) => {
-                namers.changed(jobset)
+            Ok(Event::Apply(jobset) | Event::InitApply(jobset)) => index.changed(jobset),
+            Ok(Event::Delete(jobset)) => index.gone(jobset),
+            // A list shows all that exist, and each is looked at. What it does not show is gone.
+            Ok(Event::Init) => {
+                index = PartnerIndex::default();
+                Vec::new()
             }
-            Ok(watcher::Event::Delete(jobset)) => namers.gone(jobset),
-            Ok(watcher::Event::Init | watcher::Event::InitDone) | Err(_) => Vec::new(),
+            Ok(Event::InitDone) | Err(_) => Vec::new(),
         };
         for jobset in told {
             // Fails only when the reconciler is going.
-            let _ = sender.unbounded_send(object_ref(&jobset));
+            let _ = sender.unbounded_send(object_ref(&jobset, &kind));
         }
     }
 }
@@ -102,25 +104,25 @@ pub fn tell_namers(
 pub fn look_up(
     meta: &Meta<'_>,
     namespace: &str,
-    jobsets: &Store<DynamicObject>,
-    members: impl Fn(&DynamicObject) -> Vec<SeenPod>,
+    jobsets: &Store<Stored>,
+    members: impl Fn(&Stored) -> Vec<SeenPod>,
     cluster: &Snapshot,
 ) -> Vec<Partner> {
     let from = partners::itself(meta, namespace);
     let circle = partners::circle(meta, namespace);
     let others = circle.iter().filter(|jobset| **jobset != from);
+    let kind = Workloads::JobSets.resource();
     let look = |jobset: &WorkloadRef| {
-        let namespace = jobset.namespace();
-        let found = jobsets.get(&object_ref(jobset));
+        let found = jobsets.get(&object_ref(jobset, &kind));
         let pods = found.as_deref().map_or_else(Vec::new, &members);
-        let json = found.and_then(|found| serde_json::to_string(&*found).ok());
-        let view = match json.as_deref().map(|json| object::read(Kind::JobSet, json)) {
+        let text = found.as_deref().map(Stored::text);
+        let view = match text.map(|text| object::read(Kind::JobSet, text)) {
             Some(Ok(Object::JobSet(view))) => Some(view),
             _ => None,
         };
         let seen = view.as_ref().map(|view| Seen {
             workload: Workload::JobSet(view),
-            namespace,
+            namespace: jobset.namespace(),
             pods: &pods,
             made: &[],
             partners: &[],
@@ -130,21 +132,22 @@ pub fn look_up(
     others.map(look).collect()
 }
 
-fn object_ref(jobset: &WorkloadRef) -> ObjectRef<DynamicObject> {
-    let kind = resource("jobset.x-k8s.io", "v1alpha2", "JobSet");
-    ObjectRef::new_with(jobset.name(), kind).within(jobset.namespace())
+fn object_ref(jobset: &WorkloadRef, kind: &ApiResource) -> ObjectRef<Stored> {
+    ObjectRef::new_with(jobset.name(), kind.clone()).within(jobset.namespace())
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
-    fn jobset(namespace: &str, name: &str, with: &str) -> DynamicObject {
-        let kind = resource("jobset.x-k8s.io", "v1alpha2", "JobSet");
-        let mut jobset = DynamicObject::new(name, &kind).within(namespace);
-        let entry = (keys::BUNDLE_WITH.to_owned(), with.to_owned());
-        jobset.metadata.annotations = (!with.is_empty()).then(|| [entry].into());
-        jobset
+    fn jobset(namespace: &str, name: &str, with: &str) -> Stored {
+        let mut jobset = json!({"metadata": {"namespace": namespace, "name": name}});
+        if !with.is_empty() {
+            jobset["metadata"]["annotations"] = json!({keys::BUNDLE_WITH: with});
+        }
+        serde_json::from_value(jobset).unwrap()
     }
 
     fn names(namers: &[WorkloadRef]) -> Vec<String> {
@@ -166,5 +169,20 @@ mod tests {
         assert!(namers.changed(&b).is_empty());
         namers.gone(&jobset("ml", "a", "web/c"));
         assert!(namers.by_named.is_empty() && namers.by_namer.is_empty());
+    }
+
+    #[test]
+    fn a_list_drops_who_is_gone() {
+        let (sender, mut told) = mpsc::unbounded();
+        let mut watch = tell_partners(sender, Workloads::JobSets.resource());
+        watch(&Ok(Event::Init));
+        watch(&Ok(Event::InitApply(jobset("ml", "a", "b"))));
+        watch(&Ok(Event::InitDone));
+        watch(&Ok(Event::Apply(jobset("ml", "b", ""))));
+        assert_eq!(told.try_recv().unwrap().name, "a");
+        watch(&Ok(Event::Init));
+        watch(&Ok(Event::InitApply(jobset("ml", "b", ""))));
+        watch(&Ok(Event::InitDone));
+        assert!(told.try_recv().is_err());
     }
 }

@@ -88,7 +88,7 @@ fn key(pod: &SeenPod) -> Option<&str> {
 fn leader<'a>(pods: &[&'a SeenPod]) -> Option<(&'a ReplicaLife, &'a Stamp)> {
     let mut leaders = pods.iter().filter(|pod| pod.phase.is_live() && !pod.going);
     leaders.find_map(|pod| {
-        let life = pod.life.as_ref()?;
+        let life = pod.life.as_deref()?;
         let stamp = life.leader.as_ref()?;
         (life.linked == LinkedBy::Muster).then_some((life, stamp))
     })

@@ -8,11 +8,11 @@ use std::pin::pin;
 
 use futures::StreamExt as _;
 use kube::Client;
-use kube::core::{ApiResource, DynamicObject};
+use kube::core::ApiResource;
 use kube::runtime::{WatchStreamExt as _, watcher};
 
 use crate::admission::Kind;
-use crate::controller::observe::WatchedPod;
+use crate::controller::cache::stored::Stored;
 use crate::controller::run::watch;
 use crate::controller::write::resource;
 use crate::scheduler::object::{LIFE, MANAGED_BY};
@@ -65,9 +65,9 @@ impl Workloads {
         resource(group, version, self.kind().as_str())
     }
 
-    /// Waits until there is one: of a kind that nobody uses nothing else is watched.
+    /// Waits until there is one: for a kind that nobody uses, nothing else is watched.
     pub async fn appear(self, client: &Client) {
-        let events = watch::<DynamicObject>(client, &self.resource(), watcher::Config::default());
+        let events = watch::<Stored>(client, &self.resource(), watcher::Config::default());
         let mut seen = pin!(events.touched_objects());
         while let Some(seen) = seen.next().await {
             match seen {
@@ -99,15 +99,20 @@ impl Workloads {
         format!("{}={},{life}", MANAGED_BY.0, MANAGED_BY.1)
     }
 
-    /// Whether a member belongs to a workload.
-    pub fn owns(self, workload: &DynamicObject, pod: &WatchedPod) -> bool {
-        let (label, wanted) = match self {
-            Self::JobSets => (JOBSET_UID, &workload.metadata.uid),
-            // Its pods do not know its uid. Those of one that had the name before are going.
-            Self::LeaderWorkerSets => (replica::NAME, &workload.metadata.name),
-        };
-        let labels = pod.metadata.labels.as_ref();
-        pod.metadata.namespace == workload.metadata.namespace
-            && labels.and_then(|labels| labels.get(label)) == wanted.as_ref()
+    /// The label of a member that says which workload owns it; [`Self::known_as`] is its value.
+    pub fn owner_label(self) -> &'static str {
+        match self {
+            Self::JobSets => JOBSET_UID,
+            // Its pods do not know its uid. Those of one that had the name before are being deleted.
+            Self::LeaderWorkerSets => replica::NAME,
+        }
+    }
+
+    /// What the members of a workload know it by.
+    pub fn known_as(self, workload: &Stored) -> &str {
+        match self {
+            Self::JobSets => workload.uid(),
+            Self::LeaderWorkerSets => workload.name(),
+        }
     }
 }

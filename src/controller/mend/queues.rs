@@ -3,7 +3,6 @@
 //! Volcano (1.14) and KAI (0.12) say nothing of a queue that does not exist; of a closed one Volcano
 //! says that room is short. So the queue is looked up, only while a gang waits and only to say why.
 
-use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -11,42 +10,38 @@ use kube::Client;
 use kube::api::Api;
 use kube::core::DynamicObject;
 
+use crate::controller::cache::expiring::Expiring;
 use crate::controller::write::resource;
 use crate::scheduler::Queue;
 
 /// A queue is not looked up more often than this, however many gangs wait in it.
 const REST: Duration = Duration::from_secs(60);
 
-/// When a queue was looked up, and what was wrong with it.
-type Look = (Instant, Option<String>);
-
 pub struct Queues {
     client: Client,
-    looks: Mutex<HashMap<Queue, Look>>,
+    /// What was wrong with each queue.
+    troubles: Mutex<Expiring<Queue, Option<String>>>,
 }
 
 impl Queues {
     pub fn new(client: Client) -> Self {
-        let looks = Mutex::default();
-        Self { client, looks }
+        let troubles = Mutex::new(Expiring::new(REST));
+        Self { client, troubles }
     }
 
     /// Why nothing starts from that queue, if so.
     pub async fn trouble(&self, queue: &Queue) -> Option<String> {
-        if let Some((_, trouble)) = self.looks().get(queue) {
+        if let Some((trouble, _)) = self.lock().get(queue, Instant::now()) {
             return trouble.clone();
         }
         let trouble = self.look_up(queue).await;
-        self.looks()
-            .insert(queue.clone(), (Instant::now(), trouble.clone()));
+        self.lock()
+            .insert(queue.clone(), trouble.clone(), Instant::now());
         trouble
     }
 
-    /// The looks that still count.
-    fn looks(&self) -> MutexGuard<'_, HashMap<Queue, Look>> {
-        let mut looks = self.looks.lock().unwrap_or_else(PoisonError::into_inner);
-        looks.retain(|_, (at, _)| at.elapsed() < REST);
-        looks
+    fn lock(&self) -> MutexGuard<'_, Expiring<Queue, Option<String>>> {
+        self.troubles.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn look_up(&self, queue: &Queue) -> Option<String> {

@@ -102,6 +102,11 @@ impl Revivals {
         self.lock().remove(uid);
     }
 
+    /// The same for all JobSets but these.
+    pub fn keep_only(&self, uids: &HashSet<String>) {
+        self.lock().retain(|uid, _| uids.contains(uid));
+    }
+
     fn lock(&self) -> MutexGuard<'_, HashMap<String, Waiting>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -4,17 +4,17 @@
 //! keeps conditions of types that it does not know (JobSet v0.12, LeaderWorkerSet v0.9). Ours is
 //! applied as a field of its own.
 
-use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use k8s_openapi::jiff::Timestamp;
-use kube::core::DynamicObject;
 use serde_json::{Value, json};
 
+use crate::controller::cache::expiring::Expiring;
+use crate::controller::cache::recent_writes::TRUST;
+use crate::controller::cache::stored::Stored;
 use crate::controller::decide::{Actions, GangStatus, State};
 use crate::controller::gang_status;
-use crate::controller::recent_writes::TRUST;
 use crate::controller::report::events::PATIENCE;
 
 /// True once every gang of the workload has its quorum on nodes.
@@ -94,7 +94,7 @@ impl Condition {
     /// What was said before is corrected at once.
     fn hold_back(
         &self,
-        workload: &DynamicObject,
+        workload: &Stored,
         shown: Option<&Value>,
         actions: &Actions,
     ) -> Option<Duration> {
@@ -140,13 +140,6 @@ impl Condition {
     }
 }
 
-fn shown(workload: &DynamicObject) -> Option<&Value> {
-    let conditions = workload.data["status"]["conditions"].as_array()?;
-    conditions
-        .iter()
-        .find(|condition| condition["type"] == TYPE)
-}
-
 /// What is to be done about the condition.
 #[derive(Debug, PartialEq)]
 pub enum ConditionUpdate {
@@ -156,20 +149,27 @@ pub enum ConditionUpdate {
 }
 
 /// The conditions of the last moments, by the workload's uid, until the cache shows them.
-#[derive(Debug, Default)]
-pub struct Conditions(Mutex<HashMap<String, (Instant, Condition)>>);
+#[derive(Debug)]
+pub struct Conditions(Mutex<Expiring<String, Condition>>);
+
+impl Default for Conditions {
+    fn default() -> Self {
+        Self(Mutex::new(Expiring::new(TRUST)))
+    }
+}
 
 impl Conditions {
     pub fn update(
         &self,
-        workload: &DynamicObject,
+        workload: &Stored,
         actions: &Actions,
         obstacles: &[String],
     ) -> ConditionUpdate {
         let Some(condition) = Condition::of(actions, obstacles) else {
             return ConditionUpdate::NotNeeded;
         };
-        let shown = shown(workload);
+        let shown = workload.condition(TYPE);
+        let shown = shown.as_ref();
         // A workload that never had a gang needs no condition; one that had keeps none that is no
         // longer true.
         if condition.reason == Reason::Idle && shown.is_none() {
@@ -181,16 +181,17 @@ impl Conditions {
         if let Some(left) = condition.hold_back(workload, shown, actions) {
             return ConditionUpdate::Later(left);
         }
-        let mut written = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        written.retain(|_, (at, _)| at.elapsed() < TRUST);
-        let uid = workload.metadata.uid.clone().unwrap_or_default();
-        if let Some((at, last)) = written.get(&uid)
+        let (mut written, now) = (
+            self.0.lock().unwrap_or_else(PoisonError::into_inner),
+            Instant::now(),
+        );
+        if let Some((last, left)) = written.get(workload.uid(), now)
             && *last == condition
         {
-            return ConditionUpdate::Later(TRUST.saturating_sub(at.elapsed()));
+            return ConditionUpdate::Later(left);
         }
         let value = condition.to_json(shown);
-        written.insert(uid, (Instant::now(), condition));
+        written.insert(workload.uid().to_owned(), condition, now);
         ConditionUpdate::Write(value)
     }
 }
@@ -198,18 +199,15 @@ impl Conditions {
 #[cfg(test)]
 mod tests {
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-    use kube::core::{ApiResource, GroupVersionKind};
 
     use super::*;
 
-    fn jobset(condition: Option<&Value>) -> DynamicObject {
-        let kind = GroupVersionKind::gvk("jobset.x-k8s.io", "v1alpha2", "JobSet");
-        let mut jobset = DynamicObject::new("train", &ApiResource::from_gvk(&kind));
-        jobset.metadata.uid = Some("4d1c".to_owned());
+    fn jobset(condition: Option<&Value>) -> Stored {
         let completed = json!({"type": "Completed", "status": "False"});
         let all: Vec<&Value> = [&completed].into_iter().chain(condition).collect();
-        jobset.data = json!({"status": {"conditions": all}});
-        jobset
+        let metadata = json!({"name": "train", "uid": "4d1c"});
+        let jobset = json!({"metadata": metadata, "status": {"conditions": all}});
+        serde_json::from_value(jobset).unwrap()
     }
 
     fn gang(state: State, age: u64) -> Actions {

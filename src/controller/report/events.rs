@@ -2,14 +2,16 @@
 //!
 //! A gang that is first seen settled is not told again: a restart of Muster writes nothing.
 
-use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use std::collections::{HashMap, HashSet};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use kube::core::DynamicObject;
+use k8s_openapi::api::core::v1::ObjectReference;
+use kube::Client;
+use kube::core::ApiResource;
 use kube::runtime::events::{Event, EventType, Recorder, Reporter};
-use kube::{Client, Resource as _};
 
+use crate::controller::cache::stored::Stored;
 use crate::controller::decide::{Actions, GangStatus};
 use crate::controller::report::gang_history::GangHistory;
 use crate::controller::write::Done;
@@ -38,56 +40,87 @@ struct Notice {
     note: String,
 }
 
-/// What was told, and whom to tell.
-pub struct EventPublisher {
-    gangs: Mutex<HashMap<String, GangHistory>>,
-    refusals: Mutex<HashMap<String, String>>,
-    /// Objects that were made, by the workload's uid.
-    untold: Mutex<HashMap<String, Vec<String>>>,
-    client: Client,
+/// What a refusal is about. Each is told by itself, and again only when its reason changes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Refusal {
+    Gangs,
+    /// The objects of gangs could not be written.
+    Objects,
+    /// The workload itself could not be changed.
+    Workload,
 }
 
-impl EventPublisher {
-    pub fn new(client: Client) -> Self {
-        Self {
-            gangs: Mutex::new(HashMap::new()),
-            refusals: Mutex::new(HashMap::new()),
-            untold: Mutex::new(HashMap::new()),
-            client,
-        }
+/// What was told of a workload.
+#[derive(Debug, Default)]
+struct History {
+    gangs: HashMap<String, GangHistory>,
+    refusals: HashMap<Refusal, String>,
+    /// Objects that were made and not yet told of.
+    untold: Vec<String>,
+}
+
+impl History {
+    fn is_empty(&self) -> bool {
+        self.gangs.is_empty() && self.refusals.is_empty() && self.untold.is_empty()
+    }
+
+    fn is_new_refusal(&mut self, of: Refusal, why: &str) -> bool {
+        let before = self.refusals.insert(of, why.to_owned());
+        before.as_deref() != Some(why)
     }
 
     /// Compares how the gangs stand with what is known.
-    pub fn look(&self, workload: &str, actions: &Actions) -> Report {
-        let (mut report, now) = (Report::default(), Instant::now());
-        let mut known = self.gangs.lock().unwrap_or_else(PoisonError::into_inner);
-        let names: Vec<&str> = actions.gangs.iter().map(|g| g.name.as_str()).collect();
-        known.retain(|name, k| k.workload != workload || names.contains(&name.as_str()));
+    fn look(&mut self, now: Instant, actions: &Actions) -> Report {
+        let mut report = Report::default();
+        let mut before = std::mem::take(&mut self.gangs);
         for gang in &actions.gangs {
-            let entry = known.entry(gang.name.clone());
-            let entry = entry.or_insert_with(|| GangHistory::new(workload, gang, actions, now));
-            entry.update(now, gang, actions, &mut report);
+            let known = before.remove(&gang.name);
+            let mut known = known.unwrap_or_else(|| GangHistory::new(gang, actions, now));
+            known.update(now, gang, actions, &mut report);
+            self.gangs.insert(gang.name.clone(), known);
         }
         if let Some(reason) = &actions.refused
-            && self.is_new_refusal(workload, reason)
+            && self.is_new_refusal(Refusal::Gangs, reason)
         {
             report.events.push(warning("GangRefused", reason.clone()));
         }
         report
     }
+}
+
+/// Publishes events on workloads of one kind, and remembers what was told of each, by its uid.
+pub struct EventPublisher {
+    client: Client,
+    kind: ApiResource,
+    histories: Mutex<HashMap<String, History>>,
+}
+
+impl EventPublisher {
+    pub fn new(client: Client, kind: ApiResource) -> Self {
+        Self {
+            client,
+            kind,
+            histories: Mutex::default(),
+        }
+    }
+
+    /// Compares how the gangs of a workload stand with what is known.
+    pub fn look(&self, workload: &str, actions: &Actions) -> Report {
+        self.with(workload, |history| history.look(Instant::now(), actions))
+    }
 
     /// A deleted workload is never looked at again.
     pub fn forget(&self, workload: &str) {
-        let mut gangs = self.gangs.lock().unwrap_or_else(PoisonError::into_inner);
-        gangs.retain(|_, known| known.workload != workload);
-        let mut refusals = self.refusals.lock().unwrap_or_else(PoisonError::into_inner);
-        refusals.retain(|key, _| !key.starts_with(workload));
-        let mut untold = self.untold.lock().unwrap_or_else(PoisonError::into_inner);
-        untold.remove(workload);
+        self.lock().remove(workload);
+    }
+
+    /// Forgets all workloads but these.
+    pub fn keep_only(&self, uids: &HashSet<String>) {
+        self.lock().retain(|uid, _| uids.contains(uid));
     }
 
     /// Publishes events; one that cannot be written is logged and dropped.
-    pub async fn publish(&self, workload: &DynamicObject, report: &Report) {
+    pub async fn publish(&self, workload: &Stored, report: &Report) {
         for notice in &report.events {
             self.send(workload, notice).await;
         }
@@ -96,52 +129,58 @@ impl EventPublisher {
     /// Notes the objects that were made, until they are told of.
     pub fn note_created(&self, workload: &str, done: &Done) {
         if !done.created.is_empty() {
-            let mut untold = self.untold.lock().unwrap_or_else(PoisonError::into_inner);
-            let untold = untold.entry(workload.to_owned()).or_default();
-            untold.extend(done.created.iter().cloned());
+            let created = done.created.iter().cloned();
+            self.with(workload, |history| history.untold.extend(created));
         }
     }
 
     /// Tells what came of the writes: gangs that are ready for their pods, or what is in the way.
-    pub async fn wrote(&self, workload: &DynamicObject, done: &Done, gangs: &[GangStatus]) {
+    pub async fn wrote(&self, workload: &Stored, done: &Done, gangs: &[GangStatus]) {
         let obstacles = done.obstacles.join("; ");
         if !obstacles.is_empty() {
             // A gang that lacks an object is not ready for its pods.
-            return self.refused(workload, "objects", obstacles).await;
+            return self.refused(workload, Refusal::Objects, obstacles).await;
         }
-        let uid = workload.metadata.uid.as_deref().unwrap_or_default();
-        let untold = {
-            let mut untold = self.untold.lock().unwrap_or_else(PoisonError::into_inner);
-            untold.remove(uid).unwrap_or_default()
-        };
+        let untold = self.with(workload.uid(), |history| {
+            std::mem::take(&mut history.untold)
+        });
         // Suspended meanwhile, it has no gang to tell of.
         if !untold.is_empty() && !gangs.is_empty() {
             self.send(workload, &created(gangs, &untold)).await;
         }
     }
 
-    /// Tells why a write is refused, once for each reason. `of` is what was to be written.
-    pub async fn refused(&self, workload: &DynamicObject, of: &str, why: String) {
-        let uid = workload.metadata.uid.as_deref().unwrap_or_default();
-        if self.is_new_refusal(&format!("{uid} {of}"), &why) {
+    /// Tells why something is refused, once for each reason.
+    pub async fn refused(&self, workload: &Stored, of: Refusal, why: String) {
+        if self.with(workload.uid(), |history| history.is_new_refusal(of, &why)) {
             self.send(workload, &warning("GangRefused", why)).await;
         }
     }
 
-    fn is_new_refusal(&self, workload: &str, note: &str) -> bool {
-        let mut refusals = self.refusals.lock().unwrap_or_else(PoisonError::into_inner);
-        let before = refusals.insert(workload.to_owned(), note.to_owned());
-        before.as_deref() != Some(note)
+    /// Does something with what was told of a workload. Nothing is kept of one without gangs.
+    fn with<T>(&self, workload: &str, change: impl FnOnce(&mut History) -> T) -> T {
+        let mut histories = self.lock();
+        let mut history = histories.remove(workload).unwrap_or_default();
+        let result = change(&mut history);
+        if !history.is_empty() {
+            histories.insert(workload.to_owned(), history);
+        }
+        result
     }
 
-    async fn send(&self, workload: &DynamicObject, notice: &Notice) {
-        let types = workload.types.clone().unwrap_or_default();
-        let reference = k8s_openapi::api::core::v1::ObjectReference {
-            api_version: Some(types.api_version),
-            kind: Some(types.kind),
-            name: workload.meta().name.clone(),
-            namespace: workload.meta().namespace.clone(),
-            uid: workload.meta().uid.clone(),
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, History>> {
+        self.histories
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn send(&self, workload: &Stored, notice: &Notice) {
+        let reference = ObjectReference {
+            api_version: Some(self.kind.api_version.clone()),
+            kind: Some(self.kind.kind.clone()),
+            name: workload.metadata.name.clone(),
+            namespace: workload.metadata.namespace.clone(),
+            uid: workload.metadata.uid.clone(),
             ..Default::default()
         };
         let event = Event {
@@ -169,7 +208,8 @@ fn created(gangs: &[GangStatus], objects: &[String]) -> Notice {
     const NAMED: usize = 4;
     let all: Vec<&str> = gangs.iter().map(|gang| gang.name.as_str()).collect();
     let mut names = all.clone();
-    names.retain(|name| objects.iter().any(|object| object == name));
+    let objects: HashSet<&str> = objects.iter().map(String::as_str).collect();
+    names.retain(|name| objects.contains(name));
     if names.is_empty() {
         names = all;
     }

@@ -8,7 +8,6 @@ use crate::gang::TimeoutAction;
 
 #[derive(Debug)]
 pub struct GangHistory {
-    pub workload: String,
     settled: bool,
     waiting_since: Instant,
     told: Option<(Instant, String)>,
@@ -23,10 +22,9 @@ pub struct GangHistory {
 
 impl GangHistory {
     /// A gang that is seen for the first time.
-    pub fn new(workload: &str, gang: &GangStatus, actions: &Actions, now: Instant) -> Self {
+    pub fn new(gang: &GangStatus, actions: &Actions, now: Instant) -> Self {
         let settled = gang.state == State::Scheduled;
         Self {
-            workload: workload.to_owned(),
             settled,
             waiting_since: now,
             told: None,
@@ -199,8 +197,7 @@ mod tests {
             state,
             ..gang(0, 7200)
         };
-        let mut history =
-            GangHistory::new("4d1c", &late(None, State::Empty), &actions, Instant::now());
+        let mut history = GangHistory::new(&late(None, State::Empty), &actions, Instant::now());
         let mut look = |standing: GangStatus| {
             let mut report = Report::default();
             history.update(Instant::now(), &standing, &actions, &mut report);
@@ -227,7 +224,7 @@ mod tests {
             };
             let (now, standing) = (Instant::now(), gang(0, 7200));
             let mut report = Report::default();
-            GangHistory::new("4d1c", &standing, &actions, now).update(
+            GangHistory::new(&standing, &actions, now).update(
                 now,
                 &standing,
                 &actions,
@@ -246,7 +243,7 @@ mod tests {
     /// What is said of a gang of which so many are placed at these seconds, each time as broken.
     fn broken(age: u64, looks: &[(u64, usize)]) -> Vec<Option<String>> {
         let (start, actions) = (Instant::now(), Actions::default());
-        let mut history = GangHistory::new("4d1c", &gang(looks[0].1, age), &actions, start);
+        let mut history = GangHistory::new(&gang(looks[0].1, age), &actions, start);
         let mut said = Vec::new();
         for (second, bound) in looks {
             let (mut report, now) = (Report::default(), start + Duration::from_secs(*second));

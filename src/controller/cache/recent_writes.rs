@@ -12,15 +12,16 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
 use kube::core::DynamicObject;
 
-use super::gang_objects;
+use super::expiring::Expiring;
+use crate::controller::gang_objects;
 
 /// Longer than a watch is behind on a busy cluster; then the cache is right.
 pub const TRUST: Duration = Duration::from_secs(10);
 
+/// An object of a workload: its kind and its name.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Key {
     kind: String,
-    namespace: String,
     name: String,
 }
 
@@ -29,7 +30,6 @@ impl Key {
         let text = |text: Option<&String>| text.cloned().unwrap_or_default();
         Self {
             kind: text(object.types.as_ref().map(|types| &types.kind)),
-            namespace: text(object.metadata.namespace.as_ref()),
             name: text(object.metadata.name.as_ref()),
         }
     }
@@ -59,48 +59,59 @@ fn is_going(object: &DynamicObject) -> bool {
     object.metadata.deletion_timestamp.is_some()
 }
 
-/// The writes of the last moments.
-#[derive(Debug, Default)]
-pub struct RecentWrites {
-    writes: Mutex<HashMap<Key, (Instant, Write)>>,
+/// When each object of a workload was written, and how.
+type Writes = HashMap<Key, (Instant, Write)>;
+
+/// The writes of the last moments, by the workload's uid.
+#[derive(Debug)]
+pub struct RecentWrites(Mutex<Expiring<String, Writes>>);
+
+impl Default for RecentWrites {
+    fn default() -> Self {
+        Self(Mutex::new(Expiring::new(TRUST)))
+    }
 }
 
 impl RecentWrites {
     /// Remembers what the apiserver answered to an apply.
-    pub fn applied(&self, mut answer: DynamicObject) {
+    pub fn applied(&self, workload: &str, mut answer: DynamicObject) {
         // What is being deleted must be recreated as soon as it is gone.
         if is_going(&answer) {
             return;
         }
-        gang_objects::strip_metadata(&mut answer);
-        self.remember(Key::of(&answer), Write::Applied(Box::new(answer)));
+        gang_objects::strip(&mut answer);
+        let key = Key::of(&answer);
+        self.remember(workload, key, Write::Applied(Box::new(answer)));
     }
 
-    pub fn deleted(&self, object: &DynamicObject) {
+    pub fn deleted(&self, workload: &str, object: &DynamicObject) {
         let write = Write::Deleted(object.metadata.uid.clone());
-        self.remember(Key::of(object), write);
+        self.remember(workload, Key::of(object), write);
     }
 
-    /// What the caches show of a workload's objects, with Muster's own last writes laid over it;
-    /// `ours` tells whether an object is that workload's. Says also when to look again, if a
-    /// cache is behind.
+    /// What the caches show of a workload's objects, with Muster's own last writes laid over it.
+    /// Says also when to look again, if a cache is behind.
     pub fn lay_over(
         &self,
+        workload: &str,
         cached: Vec<DynamicObject>,
-        ours: impl Fn(&DynamicObject) -> bool,
     ) -> (Vec<DynamicObject>, Option<Duration>) {
-        self.lay_over_at(Instant::now(), cached, ours)
+        self.lay_over_at(Instant::now(), workload, cached)
     }
 
     fn lay_over_at(
         &self,
         now: Instant,
+        workload: &str,
         mut cached: Vec<DynamicObject>,
-        ours: impl Fn(&DynamicObject) -> bool,
     ) -> (Vec<DynamicObject>, Option<Duration>) {
+        let mut recent = self.lock();
+        let Some(mut writes) = recent.remove(workload) else {
+            return (cached, None);
+        };
         let places: HashMap<Key, usize> = cached.iter().map(Key::of).zip(0..).collect();
         let mut behind: Option<Duration> = None;
-        self.lock().retain(|key, (at, write)| {
+        writes.retain(|key, (at, write)| {
             let left = TRUST.saturating_sub(now.duration_since(*at));
             let place = places.get(key).copied();
             let shown = place.is_some_and(|i| write.is_shown_by(&cached[i]));
@@ -109,27 +120,31 @@ impl RecentWrites {
             }
             match (write, place) {
                 (Write::Applied(answer), Some(i)) => cached[i] = DynamicObject::clone(answer),
-                (Write::Applied(answer), None) if ours(answer) => {
-                    cached.push(DynamicObject::clone(answer));
-                }
+                (Write::Applied(answer), None) => cached.push(DynamicObject::clone(answer)),
                 // Not gone yet, perhaps: finalizers may hold it. But on its way.
                 (Write::Deleted(_), Some(i)) => {
                     cached[i].metadata.deletion_timestamp = Some(Time(Timestamp::now()));
                 }
-                _ => return true,
+                (Write::Deleted(_), None) => return true,
             }
             behind = Some(behind.map_or(left, |other| other.min(left)));
             true
         });
+        if !writes.is_empty() {
+            recent.insert(workload.to_owned(), writes, now);
+        }
         (cached, behind)
     }
 
-    fn remember(&self, key: Key, write: Write) {
-        self.lock().insert(key, (Instant::now(), write));
+    fn remember(&self, workload: &str, key: Key, write: Write) {
+        let (mut recent, now) = (self.lock(), Instant::now());
+        let mut writes = recent.remove(workload).unwrap_or_default();
+        writes.insert(key, (now, write));
+        recent.insert(workload.to_owned(), writes, now);
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<Key, (Instant, Write)>> {
-        self.writes.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Expiring<String, Writes>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -155,19 +170,20 @@ mod tests {
         after: Duration,
     ) -> Vec<(String, bool)> {
         let now = Instant::now() + after;
-        let (seen, behind) = recent.lay_over_at(now, cached.to_vec(), |_| true);
+        let (seen, behind) = recent.lay_over_at(now, UID, cached.to_vec());
         assert_eq!(behind.is_some(), !recent.lock().is_empty());
         let hash = |o: &DynamicObject| gang_objects::applied(o).unwrap_or_default().to_owned();
         seen.iter().map(|o| (hash(o), is_going(o))).collect()
     }
 
+    const UID: &str = "4d1c";
     const AT_ONCE: Duration = Duration::ZERO;
 
     #[test]
     fn an_apply_counts_before_the_cache_shows_it_and_then_no_more() {
         let recent = RecentWrites::default();
         let (old, new) = (object("a", "1", "old"), object("a", "1", "new"));
-        recent.applied(new.clone());
+        recent.applied(UID, new.clone());
         assert_eq!(look(&recent, &[], AT_ONCE), [("new".to_owned(), false)]);
         assert_eq!(look(&recent, &[old], AT_ONCE), [("new".to_owned(), false)]);
         assert_eq!(look(&recent, &[new], AT_ONCE), [("new".to_owned(), false)]);
@@ -179,7 +195,7 @@ mod tests {
     fn a_deletion_counts_before_the_cache_shows_it_and_a_successor_is_another_object() {
         let recent = RecentWrites::default();
         let (old, new) = (object("a", "1", "x"), object("a", "2", "x"));
-        recent.deleted(&old);
+        recent.deleted(UID, &old);
         assert_eq!(look(&recent, &[old], AT_ONCE), [("x".to_owned(), true)]);
         assert_eq!(look(&recent, &[new], AT_ONCE), [("x".to_owned(), false)]);
     }
@@ -188,17 +204,17 @@ mod tests {
     fn what_is_recreated_after_a_deletion_is_not_hidden_by_it() {
         let recent = RecentWrites::default();
         let (old, new) = (object("a", "1", "x"), object("a", "2", "x"));
-        recent.applied(old.clone());
-        recent.deleted(&old);
-        assert!(recent.lay_over(Vec::new(), |_| true).0.is_empty());
-        recent.applied(new);
+        recent.applied(UID, old.clone());
+        recent.deleted(UID, &old);
+        assert!(recent.lay_over(UID, Vec::new()).0.is_empty());
+        recent.applied(UID, new);
         assert_eq!(look(&recent, &[old], AT_ONCE), [("x".to_owned(), false)]);
     }
 
     #[test]
     fn a_write_that_never_shows_is_forgotten_and_done_again() {
         let recent = RecentWrites::default();
-        recent.applied(object("a", "1", "x"));
+        recent.applied(UID, object("a", "1", "x"));
         assert!(look(&recent, &[], TRUST).is_empty());
     }
 
@@ -207,15 +223,15 @@ mod tests {
         let recent = RecentWrites::default();
         let mut going = object("a", "1", "x");
         going.metadata.deletion_timestamp = Some(Time(Timestamp::now()));
-        recent.applied(going);
+        recent.applied(UID, going);
         assert!(look(&recent, &[], AT_ONCE).is_empty());
     }
 
     #[test]
     fn other_workloads_do_not_see_it() {
         let recent = RecentWrites::default();
-        recent.applied(object("a", "1", "x"));
-        let (seen, behind) = recent.lay_over(Vec::new(), |_| false);
+        recent.applied(UID, object("a", "1", "x"));
+        let (seen, behind) = recent.lay_over("another", Vec::new());
         assert!(seen.is_empty() && behind.is_none());
     }
 }
