@@ -1,15 +1,15 @@
 //! The reconciler: makes the objects of gangs, keeps them in order, and says how gangs stand.
 //!
-//! Read it in this order: [`run`] (the watches), [`look`] (one look at a workload), [`decide`] (pure:
-//! what to write, from the workload, its pods and the objects that exist for it), [`write`].
+//! Read it in this order: `run` (the watches), `look` (one look at a workload), [`decide`] (pure:
+//! what to write, from the workload, its pods and the objects that exist for it), `write`.
 //!
-//! - What is looked at: [`observe`] (pods), [`gang_members`] (pods by gang), [`gang_objects`] (what
-//!   Muster has made), [`gang_status`] (how a gang stands).
-//! - [`cache`]: what the watches show, by workload.
+//! - What is looked at: [`observe`] (pods), `gang_members` (pods by gang), `gang_objects` (what
+//!   Muster has made), `gang_status` (how a gang stands).
+//! - `cache`: what the watches show, by workload.
 //! - [`kinds`]: what differs between the kinds of workloads.
 //! - [`bundles`]: gangs that start together with gangs of other workloads.
-//! - [`report`]: events and the condition.
-//! - [`mend`]: help where a scheduler does not help itself.
+//! - `report`: events and the condition.
+//! - `mend`: what helps gangs that wait because of a weakness of their scheduler.
 //! - [`discovery`]: what the cluster serves, for admission too.
 //!
 //! It calls the same workload adapters and scheduler backends as admission does, and knows no HTTP.

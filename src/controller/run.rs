@@ -1,5 +1,5 @@
 //! The watches over workloads of one kind, their pods and what Muster made for them. Each change
-//! brings a [`look`](super::look).
+//! brings a look (`look.rs`).
 
 use std::collections::HashSet;
 use std::fmt::Debug;

@@ -1,8 +1,8 @@
 //! Leader election by a Lease: of all replicas, one writes.
 //!
 //! Only the reconciler asks who leads; admission never does. Knows nothing of gangs. The rules are in
-//! [`claim`], here are the calls and the clock. Every write carries the resourceVersion that was read, so that of two
-//! candidates for one expired Lease one gets a conflict.
+//! `claim`, here are the calls and the clock. Every write carries the resourceVersion that was read, so
+//! that of two candidates for one expired Lease one gets a conflict.
 
 mod claim;
 
@@ -123,7 +123,7 @@ impl Candidate {
                 _ = &mut stop => break,
             }
         }
-        // First in here, then for the others: no moment with two leaders.
+        // Stop leading before the Lease is given back: there must never be two leaders.
         self.tell(Leadership::Follower);
         // Also as a follower: the step that was cut short may have taken it.
         let released = tokio::time::timeout(self.timing.retry, self.give_back()).await;
@@ -213,7 +213,7 @@ impl Candidate {
                 self.renewed = Some(begun);
                 Ok(Leadership::Leader)
             }
-            // Another was faster. Whether we still lead says the next look, at once.
+            // Another was faster. The next look says whether we still lead, and comes at once.
             Err(Error::Api(status)) if status.is_conflict() || status.is_already_exists() => {
                 self.renewed = None;
                 Ok(Leadership::Follower)

@@ -2,7 +2,7 @@
 //!
 //! All replicas do this alike, without a leader: the Secret is written with optimistic
 //! concurrency, the bundle by a server-side apply that says the same from each of them. The
-//! decisions are in [`ring`], the configurations in [`bundle`]; here they meet the API. Nothing
+//! decisions are in `ring`, the configurations in `bundle`; here are the calls. Nothing
 //! here serves TLS: the server takes its leaf from the [`Signer`].
 
 mod bundle;
@@ -25,7 +25,7 @@ pub use bundle::{GROUP_KEYS, MUTATING, VALIDATING};
 /// The Secret's name, in Muster's own namespace.
 pub const SECRET: &str = "muster-ca";
 
-/// After a change, so that a storm of them costs few looks.
+/// How long to wait after a change, so that many changes at once cost few looks.
 const BREATH: Duration = Duration::from_millis(200);
 
 /// Why the CA could not be kept.
@@ -116,7 +116,7 @@ impl Keeper {
     /// One look, with as few writes as are needed: none when all is settled.
     pub async fn look(&mut self, now: SystemTime) -> Result<(), Error> {
         // The configurations first: whatever CA they carry is then in the Secret that is read
-        // after them, and another replica's new CA is never taken for a stranger.
+        // after them, and another replica's new CA is never taken for one that is not ours.
         let found = self.configurations.read().await?;
         let ring = ring(&self.secrets, now).await?;
         let carried = found.carried();
@@ -147,8 +147,8 @@ fn sign(ring: &Ring, carried: &DerSet, now: SystemTime) -> Result<Authority, Err
     Ok(Authority::from_pem(certificate, &key)?)
 }
 
-/// Reads the CAs, and adds one when it is due. Whoever comes second to write reads again, so that
-/// all replicas have the same.
+/// Reads the CAs, and adds one when it is due. A replica whose write conflicts reads again, so that all
+/// replicas have the same CAs.
 async fn ring(secrets: &Api<Secret>, now: SystemTime) -> Result<Ring, Error> {
     for _ in 0..10 {
         let found = secrets.get_opt(SECRET).await.map_err(Error::ReadSecret)?;

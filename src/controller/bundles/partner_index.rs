@@ -1,5 +1,5 @@
-//! Which JobSets name which: to look the partners of one up, and to look at those that name one
-//! when it changes. Empty, and so cheap, where no bundle reaches over several JobSets.
+//! Which JobSets name which others in their bundles, to find the partners of a JobSet, and to look at
+//! a JobSet again when one changes that it names. Empty where no bundle reaches over several JobSets.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -28,7 +28,7 @@ struct PartnerIndex {
 }
 
 impl PartnerIndex {
-    /// Takes down whom a JobSet names, and returns those that name it.
+    /// Notes whom a JobSet names, and returns those that name it.
     fn changed(&mut self, jobset: &Stored) -> Vec<WorkloadRef> {
         let itself = reference(jobset);
         self.forget(&itself);
@@ -94,7 +94,7 @@ pub fn tell_partners(
             Ok(Event::InitDone) | Err(_) => Vec::new(),
         };
         for jobset in told {
-            // Fails only when the reconciler is going.
+            // Fails only while the reconciler stops.
             let _ = sender.unbounded_send(object_ref(&jobset, &kind));
         }
     }

@@ -4,9 +4,9 @@
 //! PodGroup of the bundle lists the gangs of all sides. As long as one side is missing, nothing
 //! of the bundle is made, and pods without their PodGroup wait (Koordinator 1.8). Once a side has
 //! started, its gangs list one another only: Koordinator holds back a replacement while any
-//! listed gang does not exist, and the other side may restart, end or go.
+//! listed gang does not exist, and the other side may restart, end or be deleted.
 //!
-//! Pure: who the others are is looked up by the loop.
+//! Pure: the others are found by [`super::partner_index`].
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
@@ -172,8 +172,8 @@ fn reaches_others(backend: &dyn Scheduler) -> bool {
     matches!(backend.abilities().bundle, Bundles::AcrossWorkloads { .. })
 }
 
-/// Whether a member has been placed: then the whole bundle had its room. A pod that is going may
-/// be of the round before.
+/// Whether a member has been placed: then the whole bundle has been placed once. A pod that is being
+/// deleted may be of the round before.
 fn has_started(gang: &Gang<'_>, members: &[&SeenPod]) -> bool {
     members.iter().any(|pod| {
         let placed = matches!(pod.phase, PodPhase::Bound | PodPhase::Succeeded);

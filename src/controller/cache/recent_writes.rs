@@ -121,7 +121,7 @@ impl RecentWrites {
             match (write, place) {
                 (Write::Applied(answer), Some(i)) => cached[i] = DynamicObject::clone(answer),
                 (Write::Applied(answer), None) => cached.push(DynamicObject::clone(answer)),
-                // Not gone yet, perhaps: finalizers may hold it. But on its way.
+                // It may still exist, as long as it has finalizers.
                 (Write::Deleted(_), Some(i)) => {
                     cached[i].metadata.deletion_timestamp = Some(Time(Timestamp::now()));
                 }

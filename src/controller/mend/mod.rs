@@ -1,6 +1,6 @@
-//! Help for gangs where their scheduler does not help itself: it is woken when room appears
-//! ([`nudge`]), a gang that it has forgotten gets a new round ([`revive`]), and a queue that nothing
-//! starts from is named ([`queues`]).
+//! What Muster does for gangs that wait because of a weakness of their scheduler: it makes the scheduler
+//! look again when room appears ([`nudge`]), gives a gang that was forgotten a new round ([`revive`]),
+//! and says what is wrong with a queue ([`queues`]).
 
 pub mod nudge;
 pub mod queues;

@@ -25,10 +25,12 @@ use tokio::sync::Notify;
 /// When room may have appeared, as an annotation on the gang's object.
 pub const NUDGED: &str = "muster.dev/nudged";
 
-/// Not [`super::write::MANAGER`]: what that one no longer says is taken away.
+/// Not the manager of the other writes: a server-side apply removes what its own manager wrote before
+/// and no longer says.
 const MANAGER: &str = "muster-nudge";
 
-/// After a sign of room: the scheduler's cache must have seen it too, and signs come in swarms.
+/// How long to wait after a sign of new room: the scheduler's cache must have seen it too, and such
+/// signs often come many at once.
 const BREATH: Duration = Duration::from_millis(300);
 /// A gang is not woken more often than this.
 const REST: Duration = Duration::from_secs(2);
@@ -46,7 +48,7 @@ pub struct Sleepers {
 }
 
 impl Sleepers {
-    /// Takes down which objects of a workload are to be woken; none when no gang of it waits.
+    /// Notes which objects of a workload get a write when room appears; none when no gang of it waits.
     pub fn set(&self, workload: &str, objects: Vec<Object>) {
         let mut sleeping = self.lock();
         if objects.is_empty() {
@@ -120,13 +122,13 @@ impl Sleepers {
     }
 }
 
-/// Something each time that room may have appeared: first when the watches are complete, since
-/// room may have come before them. Signs that have gathered are one.
+/// An item each time that room may have appeared. The first comes when the watches are complete, since
+/// room may have appeared before them. Several signs that wait to be read are one item.
 fn signs(client: &Client) -> impl Stream<Item = Vec<()>> + use<> {
     futures::stream::select(node_signs(client), pod_signs(client)).ready_chunks(4096)
 }
 
-/// New nodes, and nodes that take pods now which they did not before.
+/// New nodes, and nodes that now take pods that they did not take before.
 fn node_signs(client: &Client) -> impl Stream<Item = ()> + use<> {
     let api: Api<Node> = Api::all(client.clone());
     let mut known: HashMap<String, u64> = HashMap::new();
@@ -178,7 +180,7 @@ fn room(node: &Node) -> u64 {
     hash.finish()
 }
 
-/// Pods that run no more, finished or deleted. Only the running ones are watched, so that the
+/// Pods that no longer run, because they have finished or were deleted. Only the running ones are watched, so that the
 /// apiserver reports one that ends as gone; metadata only, and none of it is kept.
 fn pod_signs(client: &Client) -> impl Stream<Item = ()> + use<> {
     let api: Api<PartialObjectMeta<Pod>> = Api::all(client.clone());

@@ -1,7 +1,8 @@
 //! What is wrong with the queue of a gang that waits.
 //!
-//! Volcano (1.14) and KAI (0.12) say nothing of a queue that does not exist; of a closed one Volcano
-//! says that room is short. So the queue is looked up, only while a gang waits and only to say why.
+//! Volcano (1.14) and KAI (0.12) do not say that a queue does not exist, and when a queue is closed,
+//! Volcano says that there is too little room. So the queue is looked up, but only while a gang waits
+//! and only to say why.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -29,7 +30,7 @@ impl Queues {
         Self { client, troubles }
     }
 
-    /// Why nothing starts from that queue, if so.
+    /// Why nothing starts from a queue, if so.
     pub async fn trouble(&self, queue: &Queue) -> Option<String> {
         if let Some((trouble, _)) = self.lock().get(queue, Instant::now()) {
             return trouble.clone();
@@ -51,7 +52,7 @@ impl Queues {
         let api: Api<DynamicObject> = Api::all_with(self.client.clone(), &kind);
         match api.get(name).await {
             Ok(found) => wrong(name, &found),
-            // Of an API that is not served the answer names no object.
+            // When the API is not served, the answer names no object.
             Err(kube::Error::Api(status)) if status.is_not_found() => status
                 .details
                 .filter(|details| details.name == *name)

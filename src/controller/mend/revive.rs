@@ -1,6 +1,6 @@
 //! Gangs that never start once a waiting member is deleted, and how they come back.
 //!
-//! YuniKorn (1.8) forgets a gang whose first pod goes, and pods that come later under the same
+//! YuniKorn (1.8) forgets a gang whose first pod is deleted, and pods that come later under the same
 //! application id never start, although nodes are free. A new round is a new application. So the JobSet
 //! is suspended, which takes its pods away, and resumed when they are gone. An annotation on it
 //! says so in between: whoever leads then resumes it.
@@ -70,8 +70,8 @@ impl Revivals {
         }
     }
 
-    /// The gangs from which a waiting member has vanished, or all have. With a member on a node a
-    /// gang had its room once, and a replacement is placed by itself.
+    /// The gangs of which a waiting member was deleted, or all were. A gang that has a member on a node
+    /// has been placed once, and a replacement is placed by itself.
     ///
     /// They are found again at every look until [`Self::forget`]: what is done about it may fail.
     fn lost(&self, uid: &str, pods: &[SeenPod], gangs: &[GangStatus]) -> Vec<String> {

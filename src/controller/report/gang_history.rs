@@ -86,7 +86,7 @@ impl GangHistory {
             report.again_in(left + Duration::from_millis(100));
             return;
         }
-        // Notice once, and due until it is done: a write may fail.
+        // Told once, and due until it is done: a write may fail.
         report.timed_out = Some(action);
         if !std::mem::replace(&mut self.timed_out, true) {
             let then = match action {
