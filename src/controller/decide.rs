@@ -69,8 +69,8 @@ impl Actions {
     }
 }
 
-/// One look at a workload: what is seen, by gang and by name.
-pub struct Look<'a> {
+/// What is seen of a workload, by gang and by name.
+pub struct Grouped<'a> {
     pub seen: Seen<'a>,
     pub members: GangMembers<'a>,
     pub made: GangObjects<'a>,
@@ -79,7 +79,7 @@ pub struct Look<'a> {
 /// Decides what a workload needs.
 pub fn decide(seen: &Seen<'_>, cluster: &Snapshot) -> Actions {
     let mut actions = Actions::default();
-    let look = Look {
+    let grouped = Grouped {
         seen: *seen,
         members: GangMembers::group(seen.pods),
         made: GangObjects::by_name(seen.made),
@@ -90,8 +90,8 @@ pub fn decide(seen: &Seen<'_>, cluster: &Snapshot) -> Actions {
             return actions;
         }
         Workload::LeaderWorkerSet(lws) if lws.metadata.deleting() => return actions,
-        Workload::JobSet(jobset) => jobset::wanted(&look, jobset, cluster, &mut actions),
-        Workload::LeaderWorkerSet(lws) => lws::wanted(&look, lws, cluster, &mut actions),
+        Workload::JobSet(jobset) => jobset::wanted(&grouped, jobset, cluster, &mut actions),
+        Workload::LeaderWorkerSet(lws) => lws::wanted(&grouped, lws, cluster, &mut actions),
     };
     let kept: HashSet<&str> = wanted.iter().filter_map(name).collect();
     let used = InUse::by(seen.pods);
@@ -106,7 +106,7 @@ pub fn decide(seen: &Seen<'_>, cluster: &Snapshot) -> Actions {
     actions.apply = wanted
         .into_iter()
         .map(gang_objects::with_hash)
-        .filter(|object| !look.made.is_settled(object))
+        .filter(|object| !grouped.made.is_settled(object))
         .collect();
     actions
 }
@@ -117,7 +117,7 @@ fn name(object: &DynamicObject) -> Option<&str> {
 
 /// Notes how gangs stand, and says which objects they need.
 pub fn follow(
-    look: &Look<'_>,
+    grouped: &Grouped<'_>,
     backend: &dyn Scheduler,
     owner: &Owner,
     plan: &Plan,
@@ -126,7 +126,7 @@ pub fn follow(
 ) -> Vec<DynamicObject> {
     let mut statuses = Vec::new();
     for gang in &mut gangs {
-        let members = look.members.of(&gang.identity);
+        let members = grouped.members.of(&gang.identity);
         let mut why = None;
         match backend.abilities().quorum_change {
             QuorumChange::Live => gang.shrink(count(members, PodPhase::Succeeded) as u64),
@@ -136,11 +136,11 @@ pub fn follow(
         statuses.push(GangStatus {
             stranded: why,
             suspect: backend.suspect(),
-            ..status(gang, members, &look.made)
+            ..status(gang, members, &grouped.made)
         });
     }
-    missing_pods::explain(&gangs, look.seen.partners, &mut statuses);
-    let objects = partners::objects(look, plan, backend, owner, gangs, &mut statuses);
+    missing_pods::explain(&gangs, grouped.seen.partners, &mut statuses);
+    let objects = partners::objects(grouped, plan, backend, owner, gangs, &mut statuses);
     actions.orphans = backend.orphans();
     if statuses.iter().any(GangStatus::waits) {
         actions.queue = backend.queue(plan);

@@ -36,7 +36,8 @@ pub struct Context {
     pub workloads: Workloads,
     pub writer: Writer,
     pub cluster: Cluster,
-    pub known: Store<Stored>,
+    /// All workloads of this kind.
+    pub stored: Store<Stored>,
     pub pods: Arc<ByOwner<SeenPod>>,
     /// What Muster made, one for each kind.
     pub objects: Vec<Arc<ByOwner<Arc<DynamicObject>>>>,
@@ -74,8 +75,8 @@ pub async fn look(workload: Arc<Stored>, context: Arc<Context>) -> Result<Action
     let partners = match view {
         Workload::JobSet(jobset) => {
             let members = |other: &Stored| context.members(other);
-            let known = &context.known;
-            look_up(&jobset.metadata, namespace, known, members, &cluster)
+            let stored = &context.stored;
+            look_up(&jobset.metadata, namespace, stored, members, &cluster)
         }
         Workload::LeaderWorkerSet(_) => Vec::new(),
     };
@@ -103,7 +104,7 @@ pub async fn look(workload: Arc<Stored>, context: Arc<Context>) -> Result<Action
         actions.blame(&trouble);
     }
     context.events.wrote(&workload, &done, &actions.gangs).await;
-    let mut report = context.events.look(uid, &actions);
+    let mut report = context.events.compare(uid, &actions);
     actions.broken = report.broken.take();
     // Before what can fail: the next look does not tell it again.
     context.events.publish(&workload, &report).await;
@@ -158,7 +159,7 @@ impl Context {
         actions: &Actions,
     ) -> Result<Outcome, Error> {
         let uid = workload.uid();
-        let revival = self.revivals.look(uid, jobset, pods, actions);
+        let revival = self.revivals.check(uid, jobset, pods, actions);
         let outcome = self.writer.revive(workload, &revival).await?;
         let (reason, note) = match revival {
             _ if outcome != Outcome::Done => return Ok(outcome),

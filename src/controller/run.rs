@@ -39,7 +39,7 @@ const PAGE: u32 = 50;
 pub async fn run(client: Client, cluster: Cluster, found: &Found, workloads: Workloads) {
     let kind = workloads.resource();
     let writer = store::Writer::new(kind.clone());
-    let known = writer.as_reader();
+    let stored = writer.as_reader();
     let events = Arc::new(EventPublisher::new(client.clone(), kind.clone()));
     let revivals = Arc::new(Revivals::default());
     let (sender, partners) = mpsc::unbounded();
@@ -48,7 +48,7 @@ pub async fn run(client: Client, cluster: Cluster, found: &Found, workloads: Wor
         .reflect(writer)
         .inspect(tell_partners(sender, kind.clone()))
         .touched_objects();
-    let mut controller = Controller::for_stream_with(stream, known.clone(), kind.clone());
+    let mut controller = Controller::for_stream_with(stream, stored.clone(), kind.clone());
     controller = controller.reconcile_on(partners);
 
     let pods = Arc::new(ByOwner::default());
@@ -87,7 +87,7 @@ pub async fn run(client: Client, cluster: Cluster, found: &Found, workloads: Wor
         queues: Queues::new(client.clone()),
         writer: Writer::new(client.clone(), kind),
         cluster,
-        known,
+        stored,
         pods,
         objects,
     });

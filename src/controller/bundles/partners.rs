@@ -15,7 +15,7 @@ use kube::core::DynamicObject;
 
 use crate::admission::jobsets;
 use crate::controller::bundles::missing_pods;
-use crate::controller::decide::{GangStatus, Look, Seen, State, Workload};
+use crate::controller::decide::{GangStatus, Grouped, Seen, State, Workload};
 use crate::controller::gang_members::GangMembers;
 use crate::controller::gang_objects::with_hash;
 use crate::controller::kinds::jobset as kind;
@@ -193,7 +193,7 @@ enum Next {
 
 /// The objects that may exist now; a gang that waits for a partner says so.
 pub fn objects(
-    look: &Look<'_>,
+    grouped: &Grouped<'_>,
     plan: &Plan,
     backend: &dyn Scheduler,
     owner: &Owner,
@@ -203,7 +203,7 @@ pub fn objects(
     let Bundles::AcrossWorkloads { most } = backend.abilities().bundle else {
         return backend.objects(owner, plan, &gangs);
     };
-    if look.seen.partners.is_empty() {
+    if grouped.seen.partners.is_empty() {
         return backend.objects(owner, plan, &gangs);
     }
     let mut bundles: BTreeMap<Option<String>, Vec<Gang<'_>>> = BTreeMap::new();
@@ -216,7 +216,7 @@ pub fn objects(
         let alone = backend.objects(owner, plan, &gangs);
         let next = match &bundle {
             None => Next::Alone,
-            Some(bundle) => next(bundle, &gangs, &alone, look, most),
+            Some(bundle) => next(bundle, &gangs, &alone, grouped, most),
         };
         match next {
             Next::Alone => objects.extend(alone),
@@ -236,15 +236,15 @@ fn next(
     bundle: &str,
     gangs: &[Gang<'_>],
     alone: &[DynamicObject],
-    look: &Look<'_>,
+    grouped: &Grouped<'_>,
     most: usize,
 ) -> Next {
-    let started = |gang: &Gang<'_>| has_started(gang, look.members.of(&gang.identity));
+    let started = |gang: &Gang<'_>| has_started(gang, grouped.members.of(&gang.identity));
     if gangs.iter().any(started) {
         return Next::Alone;
     }
     let (mut others, mut missing) = (Vec::new(), Vec::new());
-    for Partner { jobset, state } in look.seen.partners {
+    for Partner { jobset, state } in grouped.seen.partners {
         let why = match state {
             PartnerState::Absent(why) => why.clone(),
             PartnerState::Present(sides) => match sides.get(bundle) {
@@ -261,7 +261,7 @@ fn next(
     let listed = gangs.len() + others.len();
     if !missing.is_empty() {
         // It was allowed to start alone before: its partner has ended or was deleted since.
-        let made = |object: &DynamicObject| look.made.is_settled(&with_hash(object.clone()));
+        let made = |object: &DynamicObject| grouped.made.is_settled(&with_hash(object.clone()));
         if alone.iter().all(made) {
             return Next::Alone;
         }

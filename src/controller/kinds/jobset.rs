@@ -6,7 +6,7 @@ use kube::core::DynamicObject;
 
 use crate::admission::jobsets;
 use crate::admission::judge::Judged;
-use crate::controller::decide::{Actions, Look, Seen, follow, owner_as};
+use crate::controller::decide::{Actions, Grouped, Seen, follow, owner_as};
 use crate::gang::{Attempt, Gang, Level, Owner};
 use crate::scheduler::{Scheduler, Snapshot};
 use crate::workload::jobset::update;
@@ -15,12 +15,12 @@ use crate::workload::keys;
 
 /// The objects that must exist now, and how each gang stands.
 pub fn wanted(
-    look: &Look<'_>,
+    grouped: &Grouped<'_>,
     jobset: &JobSet<'_>,
     cluster: &Snapshot,
     actions: &mut Actions,
 ) -> Vec<DynamicObject> {
-    let judged = jobsets::judge_stored(jobset, look.seen.namespace, cluster);
+    let judged = jobsets::judge_stored(jobset, grouped.seen.namespace, cluster);
     let policy = &judged.plan.policy;
     let action = policy.timeout_action.as_ref().map(|action| action.value);
     let limit = policy.timeout.as_ref().map(|timeout| timeout.value);
@@ -30,13 +30,13 @@ pub fn wanted(
     if ended || jobset.suspended() {
         Vec::new()
     } else {
-        live(look, jobset, &judged, actions)
+        live(grouped, jobset, &judged, actions)
     }
 }
 
 /// The same for a JobSet that neither is suspended nor has ended.
 fn live(
-    look: &Look<'_>,
+    grouped: &Grouped<'_>,
     jobset: &JobSet<'_>,
     judged: &Judged,
     actions: &mut Actions,
@@ -51,9 +51,9 @@ fn live(
         actions.refused = Some(reason.to_owned());
         return Vec::new();
     }
-    let owner = owner(&look.seen, jobset);
+    let owner = owner(&grouped.seen, jobset);
     let gangs = gangs(jobset, judged, backend, &owner);
-    follow(look, backend, &owner, &judged.plan, gangs, actions)
+    follow(grouped, backend, &owner, &judged.plan, gangs, actions)
 }
 
 /// The owner of a JobSet's gangs.

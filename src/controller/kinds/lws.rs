@@ -5,7 +5,7 @@
 
 use kube::core::DynamicObject;
 
-use crate::controller::decide::{Actions, Look, Seen, follow, owner_as};
+use crate::controller::decide::{Actions, Grouped, Seen, follow, owner_as};
 use crate::controller::observe::{LinkedBy, PodPhase, ReplicaLife, SeenPod};
 use crate::gang::{FieldPath, Gang, Part, Stamp};
 use crate::scheduler::{self, Snapshot};
@@ -15,12 +15,12 @@ use crate::workload::lws::view::{API_VERSION, KIND, LeaderWorkerSet};
 
 /// The objects that must exist now, and how each gang stands.
 pub fn wanted(
-    look: &Look<'_>,
+    grouped: &Grouped<'_>,
     lws: &LeaderWorkerSet<'_>,
     cluster: &Snapshot,
     actions: &mut Actions,
 ) -> Vec<DynamicObject> {
-    let seen = &look.seen;
+    let seen = &grouped.seen;
     let at = FieldPath::default();
     let policy = declaration::policy(&lws.metadata, &at, &mut Vec::new());
     let limit = policy.timeout.as_ref().map(|timeout| timeout.value);
@@ -63,7 +63,7 @@ pub fn wanted(
         let parts = plan.parts.iter();
         let gangs = parts.map(|part| Gang::new(part, identity(&of, part.name().as_str())));
         let gangs = gangs.collect();
-        objects.extend(follow(look, backend, &owner, &plan, gangs, actions));
+        objects.extend(follow(grouped, backend, &owner, &plan, gangs, actions));
     }
     objects
 }

@@ -35,7 +35,7 @@ type Waiting = HashMap<String, BTreeSet<String>>;
 pub struct Revivals(Mutex<HashMap<String, Waiting>>);
 
 impl Revivals {
-    pub fn look(
+    pub fn check(
         &self,
         uid: &str,
         jobset: &JobSet<'_>,
@@ -147,7 +147,7 @@ mod tests {
         let Ok(Object::JobSet(view)) = object::read(Kind::JobSet, &json) else {
             panic!("not a JobSet");
         };
-        revivals.look("4d1c", &view, pods, &actions)
+        revivals.check("4d1c", &view, pods, &actions)
     }
 
     fn waiting(uids: &[&str]) -> Vec<SeenPod> {

@@ -70,7 +70,7 @@ impl History {
     }
 
     /// Compares how the gangs stand with what is known.
-    fn look(&mut self, now: Instant, actions: &Actions) -> Report {
+    fn compare(&mut self, now: Instant, actions: &Actions) -> Report {
         let mut report = Report::default();
         let mut before = std::mem::take(&mut self.gangs);
         for gang in &actions.gangs {
@@ -105,8 +105,8 @@ impl EventPublisher {
     }
 
     /// Compares how the gangs of a workload stand with what is known.
-    pub fn look(&self, workload: &str, actions: &Actions) -> Report {
-        self.with(workload, |history| history.look(Instant::now(), actions))
+    pub fn compare(&self, workload: &str, actions: &Actions) -> Report {
+        self.with(workload, |history| history.compare(Instant::now(), actions))
     }
 
     /// A deleted workload is never looked at again.
@@ -281,5 +281,37 @@ mod tests {
             "6 gang(s) ready for their pods: serve-replica-0, serve-replica-1, serve-replica-2, \
              serve-replica-3, ..."
         );
+    }
+
+    #[test]
+    fn a_refusal_is_told_once_for_each_reason() {
+        let mut history = History::default();
+        let mut told = |refused: Option<&str>| {
+            let actions = Actions {
+                refused: refused.map(str::to_owned),
+                ..Actions::default()
+            };
+            history.compare(Instant::now(), &actions).reasons().count()
+        };
+        assert_eq!(
+            [Some("a"), Some("a"), None, Some("a"), Some("b")].map(&mut told),
+            [1, 0, 0, 0, 1]
+        );
+        // Another thing that is refused for the same reason is told by itself.
+        assert!(history.is_new_refusal(Refusal::Objects, "b"));
+    }
+
+    #[test]
+    fn nothing_is_kept_of_a_gang_that_is_gone() {
+        let mut history = History::default();
+        let mut actions = Actions {
+            gangs: vec![GangStatus::example()],
+            ..Actions::default()
+        };
+        history.compare(Instant::now(), &actions);
+        assert!(!history.is_empty());
+        actions.gangs.clear();
+        history.compare(Instant::now(), &actions);
+        assert!(history.is_empty());
     }
 }
