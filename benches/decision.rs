@@ -6,24 +6,24 @@
 use std::hint::black_box;
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group};
-use muster::admission::object::Kind;
 use muster::admission::{self, Phase};
 use muster::cli::admit;
 use muster::gang::SchedulerKind;
 use muster::scheduler::{Dialect, Snapshot};
-use muster::workload::jobset::children::{self, ChildRef};
+use muster::workload::jobset::ChildRef;
+use muster::workload::{Kind, jobset, pods};
 use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 
 fn cluster() -> Snapshot {
-    Snapshot::assumed(SchedulerKind::Native, Dialect::V1_37)
+    Snapshot::assumed(SchedulerKind::NATIVE, Dialect::V1_37)
 }
 
 /// The review as an apiserver writes it: Go's field order, `kind` before `object`.
-fn review(kind: Kind, object: &Value) -> Vec<u8> {
-    let group_kind = json!({"group": kind.group(), "version": "v1", "kind": kind.as_str()});
-    let resource = format!("{}s", kind.as_str().to_lowercase());
-    let resource = json!({"group": kind.group(), "version": "v1", "resource": resource});
+fn review(kind: &'static Kind, object: &Value) -> Vec<u8> {
+    let group_kind = json!({"group": kind.group, "version": "v1", "kind": kind.name});
+    let resource = format!("{}s", kind.name.to_lowercase());
+    let resource = json!({"group": kind.group, "version": "v1", "resource": resource});
     let user = json!({
         "username": "system:serviceaccount:kube-system:job-controller",
         "uid": "6b1f54a4-0c4b-4b0a-9a0c-5a7f3a3a8e51",
@@ -87,7 +87,7 @@ fn jobset(groups: usize, containers: usize, fields: usize) -> Value {
 /// A pod of that JobSet as it reaches the webhook without a link.
 fn pod(jobset: &Value) -> Value {
     let cluster = cluster();
-    let stored = admit::create(Kind::JobSet, jobset, &cluster).expect("admitted");
+    let stored = admit::create(&jobset::KIND, jobset, &cluster).expect("admitted");
     assert!(stored.errors.is_empty(), "{:?}", stored.errors);
     let child = ChildRef {
         namespace: "ml",
@@ -97,7 +97,7 @@ fn pod(jobset: &Value) -> Value {
         index: 3,
         attempt: 1,
     };
-    children::pod(&children::job(&stored.object, child).expect("a Job"))
+    jobset::pod(&jobset::job(&stored.object, child).expect("a Job"))
 }
 
 fn cases() -> Vec<(&'static str, Vec<u8>)> {
@@ -105,12 +105,12 @@ fn cases() -> Vec<(&'static str, Vec<u8>)> {
     let typical = jobset(3, 2, 40);
     let large = jobset(4, 5, 50);
     vec![
-        ("jobset/small", review(Kind::JobSet, &small)),
-        ("jobset/typical", review(Kind::JobSet, &typical)),
-        ("jobset/large", review(Kind::JobSet, &large)),
-        ("pod/small", review(Kind::Pod, &pod(&small))),
-        ("pod/typical", review(Kind::Pod, &pod(&jobset(1, 1, 90)))),
-        ("pod/large", review(Kind::Pod, &pod(&jobset(1, 20, 50)))),
+        ("jobset/small", review(&jobset::KIND, &small)),
+        ("jobset/typical", review(&jobset::KIND, &typical)),
+        ("jobset/large", review(&jobset::KIND, &large)),
+        ("pod/small", review(&pods::KIND, &pod(&small))),
+        ("pod/typical", review(&pods::KIND, &pod(&jobset(1, 1, 90)))),
+        ("pod/large", review(&pods::KIND, &pod(&jobset(1, 20, 50)))),
     ]
 }
 

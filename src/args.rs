@@ -7,9 +7,9 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::cli::check::Output;
 use crate::gang::name::is_dns_subdomain;
-use crate::gang::{KoordinatorWay, SchedulerKind, Unasked};
-use crate::scheduler::{Dialect, Snapshot};
-use crate::server::LogFormat;
+use crate::scheduler::{SchedulerArgs, Snapshot};
+use crate::server::{LogFormat, MAX_IN_FLIGHT};
+use crate::workload;
 
 /// Gang scheduling for any Kubernetes workload on any scheduler: pods that start together or not
 /// at all.
@@ -146,7 +146,7 @@ pub struct Serve {
     pub lame_duck_seconds: u64,
 
     /// Requests in flight beyond which further ones are shed with 429
-    #[arg(long, env = "MUSTER_MAX_IN_FLIGHT", default_value_t = 256)]
+    #[arg(long, env = "MUSTER_MAX_IN_FLIGHT", default_value_t = MAX_IN_FLIGHT)]
     pub max_in_flight: usize,
 }
 
@@ -167,57 +167,20 @@ pub struct Files {
 /// What is taken for granted about a cluster that nobody has looked at.
 #[derive(Debug, Args)]
 pub struct Cluster {
-    /// Scheduler of workloads that name none: native, volcano, coscheduling, koordinator,
-    /// yunikorn, kai. Without it: what the cluster serves, or native where there is no cluster
-    #[arg(long, env = "MUSTER_SCHEDULER", value_name = "NAME", value_parser = parse_scheduler)]
-    pub scheduler: Option<SchedulerKind>,
+    #[command(flatten)]
+    pub schedulers: SchedulerArgs,
 
-    /// Kubernetes version, for native gangs where there is no cluster: 1.35, 1.36, 1.37, or 1.37-composites (with CompositePodGroups, for bundles)
-    #[arg(
-        long,
-        env = "MUSTER_KUBERNETES",
-        default_value = "1.37",
-        value_name = "VERSION"
-    )]
-    pub kubernetes: Dialect,
-
-    /// How Koordinator is told of new gangs; those that exist keep their way
-    #[arg(
-        long,
-        env = "MUSTER_KOORDINATOR",
-        value_name = "WAY",
-        value_enum,
-        default_value_t
-    )]
-    pub koordinator: KoordinatorWay,
-
-    /// Which LeaderWorkerSets are gangs, replica by replica: those that say so in the annotation
-    /// muster.dev/gang-mode, or all but those that say Off. A cluster needs the overlay
-    /// manifests/all-leaderworkersets for all
-    #[arg(
-        long = "leaderworkersets",
-        env = "MUSTER_LEADERWORKERSETS",
-        value_name = "WHICH",
-        value_enum,
-        default_value_t
-    )]
-    pub leader_worker_sets: Unasked,
+    #[command(flatten)]
+    pub workloads: workload::WorkloadArgs,
 }
 
 impl Cluster {
     pub fn snapshot(&self) -> Snapshot {
-        let scheduler = self.scheduler.unwrap_or(SchedulerKind::Native);
         Snapshot {
-            koordinator: self.koordinator,
-            leader_worker_sets: self.leader_worker_sets,
-            ..Snapshot::assumed(scheduler, self.kubernetes)
+            ganged_unasked: self.workloads.ganged_unasked(),
+            ..self.schedulers.snapshot()
         }
     }
-}
-
-fn parse_scheduler(word: &str) -> Result<SchedulerKind, String> {
-    word.parse()
-        .map_err(|_| format!("must be one of {}", SchedulerKind::names().join(", ")))
 }
 
 /// A name that a certificate can carry.

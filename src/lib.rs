@@ -9,19 +9,46 @@
 //!
 //! A workload adapter reads an object and returns a plan or field errors; it knows no scheduler. A
 //! scheduler backend takes a plan and says what a pod must carry and which objects must exist; it
-//! knows no workload. Both are pure, and the rest calls them:
+//! knows no workload. Both are pure, and the rest calls them.
 //!
-//! - [`gang`]: the model. Plan, part, gang, quorum, names, resources, field errors.
-//! - [`workload`]: an object to a plan.
-//! - [`scheduler`]: a plan to marks and objects, and what a scheduler cannot do.
+//! # The map
+//!
+//! - [`gang`]: the model. Plan, part, gang, quorum, names, resources, field errors, and the
+//!   `muster.dev/` keys.
+//! - [`scheduler`]: a plan to marks and objects, and what a scheduler cannot do. Its `mod.rs` says
+//!   how a scheduler is added.
+//! - [`workload`]: an object to a plan. Its `mod.rs` says how a kind of workload is added. Of
+//!   [`scheduler`] it uses the table's data only: names, and the keys that link pods.
+//! - [`judge`]: a plan held against the scheduler that it goes to.
 //! - [`admission`]: an AdmissionReview to a decision and a JSON patch. Start at
 //!   [`admission::decide`].
-//! - [`server`], [`certs`]: the HTTPS server around admission. Know nothing of gangs.
-//! - [`controller`]: what runs beside admission in a cluster: makes a plan's objects and follows
-//!   them; leadership, Muster's own CA.
-//! - [`cli`], [`args`]: `check`, `render`, `serve`, `certs`.
+//! - [`controller`]: the reconciler: makes a plan's objects, follows them, reports on them.
+//! - [`leader`]: the Lease, by which one replica reconciles.
+//! - [`server`], [`certs`]: the HTTPS server around admission, its certificate and its CA. They know
+//!   nothing of gangs.
+//! - [`cli`], [`args`]: `serve`, `check`, `render`, `schedulers`, `crd`, `certs`.
 //!
-//! Dependencies point from the bottom of this list to its top, and never back.
+//! Dependencies point from the bottom of this list to its top, and never back. The start barrier
+//! (KEP-498) is read and checked by the JobSet adapter, and not carried out yet.
+//!
+//! # The words
+//!
+//! | word | meaning |
+//! |---|---|
+//! | gang | pods that are bound together or not at all |
+//! | plan | what one workload object asks for, made from its spec alone |
+//! | part | a group of pods of a plan before it has an identity; a part with an identity is a gang |
+//! | role | the pods of a part that come from one template |
+//! | quorum | how many members must fit before any is bound; all by default |
+//! | attempt | counts the restarts of a workload: a new attempt is a new gang, with a new name |
+//! | round | counts suspend-and-resume within one attempt: a resumed gang is a new gang too |
+//! | bundle | several gangs that are bound together or not at all, each with its own quorum |
+//! | stamp | what Muster writes on templates when the workload is created, so that the admission of a child needs nothing but the child |
+//! | site | a place in a workload where a stamp stands |
+//! | link | what ties a pod to its gang: a field, a label or an annotation, per scheduler |
+//! | life | whether a workload's gangs are to live: left alone, deleting, finished, suspended, live |
+//! | start | the gangs of one beginning of a workload, or of one replica that begins by itself |
+//! | barrier | main containers wait until every member has started |
 
 #![forbid(unsafe_code)]
 // Here and not in Cargo.toml, since tests may unwrap.
@@ -33,6 +60,8 @@ pub mod certs;
 pub mod cli;
 pub mod controller;
 pub mod gang;
+pub mod judge;
+pub mod leader;
 pub mod scheduler;
 pub mod server;
 pub mod workload;

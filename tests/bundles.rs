@@ -2,29 +2,30 @@
 
 mod common;
 
+use std::sync::Arc;
+
 use kube::core::DynamicObject;
-use muster::admission::object::{self, Kind, Object};
 use muster::cli::admit;
-use muster::controller::decide::{self, Actions, Seen, State, Workload};
-use muster::controller::observe::{Phase, Pod};
-use muster::controller::partners;
-use muster::gang::{Attempt, KoordinatorWay, SchedulerKind, WorkloadRef};
+use muster::controller::bundles::partners;
+use muster::controller::decide::{self, Actions, Seen, State};
+use muster::gang::{Attempt, Identity, PartName, SchedulerKind, WorkloadRef};
 use muster::scheduler::{Dialect, Snapshot};
-use muster::workload::jobset::view::JobSet;
+use muster::workload::seen::{LinkState, PodPhase};
+use muster::workload::{Object, SeenPod, jobset};
 use serde_json::{Value, json};
 
 const GROUPS: &str = "gang.scheduling.koordinator.sh/groups";
 const WITH: &str = "muster.dev/bundle-with";
 
 fn koordinator() -> Snapshot {
-    Snapshot::assumed(SchedulerKind::Koordinator, Dialect::V1_37)
+    Snapshot::assumed(SchedulerKind::KOORDINATOR, Dialect::V1_37)
 }
 
 /// A JobSet with its members and what was made for it.
 #[derive(Clone)]
 struct Side {
     jobset: Value,
-    pods: Vec<Pod>,
+    pods: Vec<SeenPod>,
     made: Vec<DynamicObject>,
 }
 
@@ -35,7 +36,7 @@ fn side(namespace: &str, name: &str, with: &str) -> Side {
     jobset["metadata"]["namespace"] = json!(namespace);
     jobset["metadata"]["name"] = json!(name);
     jobset["metadata"]["annotations"][WITH] = json!(with);
-    let admitted = admit::create(Kind::JobSet, &jobset, &koordinator()).unwrap();
+    let admitted = admit::create(&jobset::KIND, &jobset, &koordinator()).unwrap();
     assert!(admitted.errors.is_empty(), "{:?}", admitted.errors);
     let mut jobset = admitted.object;
     jobset["metadata"]["uid"] = json!(format!("uid-{namespace}-{name}"));
@@ -60,29 +61,35 @@ impl Side {
         WorkloadRef::new(self.text("namespace"), self.text("name"))
     }
 
-    fn members(&mut self, phase: Phase, count: usize) {
+    fn members(&mut self, phase: PodPhase, count: usize) {
         let restarts = self.jobset["status"]["restarts"].as_u64().unwrap_or(0);
         let restarts = u32::try_from(restarts).unwrap();
-        self.pods = (0..count).map(|i| pod(i, restarts, phase)).collect();
+        let uid = self.text("uid").to_owned();
+        self.pods = (0..count).map(|i| pod(&uid, i, restarts, phase)).collect();
     }
 
     fn restart(&mut self) {
         self.jobset["status"] = json!({"restarts": 1});
-        self.members(Phase::Pending, 4);
+        self.members(PodPhase::Pending, 4);
     }
 }
 
-fn pod(index: usize, attempt: u32, phase: Phase) -> Pod {
-    Pod {
-        uid: format!("{index}-{attempt}"),
-        part: "all".into(),
-        index: 0,
+fn pod(uid: &str, index: usize, attempt: u32, phase: PodPhase) -> SeenPod {
+    let gang = Identity {
+        uid: uid.to_owned(),
+        part: PartName::new("all"),
         attempt: Attempt {
             whole: attempt,
             own: 0,
         },
-        round: Default::default(),
-        life: None,
+        ..Identity::default()
+    };
+    SeenPod {
+        uid: format!("{index}-{attempt}"),
+        gang: Arc::new(gang),
+        role: None,
+        stamp: None,
+        link: LinkState::Linked,
         phase,
         created: None,
         going: false,
@@ -90,11 +97,8 @@ fn pod(index: usize, attempt: u32, phase: Phase) -> Pod {
     }
 }
 
-fn read(json: &str) -> JobSet<'_> {
-    match object::read(Kind::JobSet, json) {
-        Ok(Object::JobSet(view)) => *view,
-        _ => panic!("not a JobSet"),
-    }
+fn read(json: &str) -> Object<'_> {
+    Object::read(&jobset::KIND, json)
 }
 
 /// What is decided for one of several, as the reconciler looks the others up.
@@ -102,27 +106,35 @@ fn decide(at: usize, all: &[Side]) -> Actions {
     let cluster = koordinator();
     let me = &all[at];
     let json = me.jobset.to_string();
-    let view = read(&json);
-    let circle = partners::circle(&view.metadata, me.text("namespace"));
+    let object = read(&json);
+    let view = object.workload().unwrap();
+    let circle = partners::circle(view.meta(), me.text("namespace"));
     let others = circle.iter().filter(|other| **other != me.reference());
     let partners: Vec<_> = others
         .map(|other| {
             let found = all.iter().find(|side| side.reference() == *other);
             let json = found.map(|side| side.jobset.to_string());
-            let view = json.as_deref().map(read);
-            let seen = found.zip(view.as_ref()).map(|(side, view)| Seen {
-                workload: Workload::JobSet(view),
+            let object = json.as_deref().map(read);
+            let seen = found.zip(object.as_ref()).map(|(side, object)| Seen {
+                workload: object.workload().unwrap(),
                 namespace: side.text("namespace"),
                 pods: &side.pods,
                 made: &[],
                 partners: &[],
             });
             let from = me.reference();
-            partners::look(other.clone(), &from, &circle, seen.as_ref(), &cluster)
+            partners::look(
+                "JobSet",
+                other.clone(),
+                &from,
+                &circle,
+                seen.as_ref(),
+                &cluster,
+            )
         })
         .collect();
     let seen = Seen {
-        workload: Workload::JobSet(&view),
+        workload: view,
         namespace: me.text("namespace"),
         pods: &me.pods,
         made: &me.made,
@@ -165,7 +177,7 @@ fn waits_for(actions: &Actions) -> &str {
 #[test]
 fn a_side_whose_partner_is_missing_makes_nothing_and_says_whom_it_waits_for() {
     let [mut a, _] = two();
-    a.members(Phase::Pending, 4);
+    a.members(PodPhase::Pending, 4);
     let actions = decide(0, &[a]);
     assert!(actions.apply.is_empty() && actions.delete.is_empty());
     let why = "the bundle \"ring\" waits for JobSet web/b: it does not exist";
@@ -206,7 +218,8 @@ fn a_partner_that_cannot_start_is_named_with_the_reason() {
             b["metadata"]["deletionTimestamp"] = json!("2026-11-16T00:00:00Z");
         }),
         ("it goes to volcano", |b| {
-            b["metadata"]["annotations"]["muster.dev/scheduler"] = json!("volcano");
+            let text = b.to_string().replace("koordinator", "volcano");
+            *b = serde_json::from_str(&text).unwrap();
         }),
         ("none of its gangs is in the bundle \"ring\"", |b| {
             b["metadata"]["annotations"]["muster.dev/bundle"] = json!("chain");
@@ -214,7 +227,7 @@ fn a_partner_that_cannot_start_is_named_with_the_reason() {
     ];
     for (reason, change) in changes {
         let mut all = two();
-        all[0].members(Phase::Pending, 4);
+        all[0].members(PodPhase::Pending, 4);
         change(&mut all[1].jobset);
         let actions = decide(0, &all);
         let why = waits_for(&actions);
@@ -230,7 +243,7 @@ fn three_start_together_only_when_each_names_both_others() {
         side("ml", "b", "a, c"),
         side("ml", "c", "a"),
     ];
-    all.iter_mut().for_each(|s| s.members(Phase::Pending, 4));
+    all.iter_mut().for_each(|s| s.members(PodPhase::Pending, 4));
     settle(&mut all);
     assert!(all.iter().all(|side| side.made.is_empty()));
     let why = decide(0, &all);
@@ -246,13 +259,13 @@ fn three_start_together_only_when_each_names_both_others() {
 fn a_side_that_runs_depends_on_no_other_any_more() {
     let mut all = two();
     settle(&mut all);
-    all.iter_mut().for_each(|s| s.members(Phase::Bound, 4));
+    all.iter_mut().for_each(|s| s.members(PodPhase::Bound, 4));
     settle(&mut all);
     assert_eq!(listed(&all[0]), ["ml/a-all-0"]);
     assert_eq!(listed(&all[1]), ["web/b-all-0"]);
     // The other ends; a member is replaced, or all of them are.
     all[1].jobset["status"] = json!({"terminalState": "Completed"});
-    for phases in [Phase::Bound, Phase::Pending] {
+    for phases in [PodPhase::Bound, PodPhase::Pending] {
         all[0].members(phases, 3);
         let actions = decide(0, &all);
         assert!(actions.apply.is_empty() && actions.delete.is_empty());
@@ -265,7 +278,7 @@ fn a_side_that_runs_depends_on_no_other_any_more() {
 fn a_side_that_restarts_starts_by_itself_while_the_other_runs() {
     let mut all = two();
     settle(&mut all);
-    all.iter_mut().for_each(|s| s.members(Phase::Bound, 4));
+    all.iter_mut().for_each(|s| s.members(PodPhase::Bound, 4));
     settle(&mut all);
     all[1].restart();
     let other = decide(0, &all);
@@ -283,7 +296,7 @@ fn a_side_that_restarts_starts_by_itself_while_the_other_runs() {
 #[test]
 fn a_side_that_waits_follows_a_partner_that_is_made_anew() {
     let mut all = two();
-    all.iter_mut().for_each(|s| s.members(Phase::Pending, 4));
+    all.iter_mut().for_each(|s| s.members(PodPhase::Pending, 4));
     settle(&mut all);
     let before = all[0].made.clone();
     // Gone: what was made stays, and the pods with it wait.
@@ -303,7 +316,7 @@ fn a_side_that_waits_follows_a_partner_that_is_made_anew() {
 fn a_pod_that_still_dies_is_no_sign_of_a_start() {
     let mut all = two();
     for side in &mut all {
-        side.members(Phase::Bound, 4);
+        side.members(PodPhase::Bound, 4);
         side.pods.iter_mut().for_each(|pod| pod.going = true);
     }
     settle(&mut all);
@@ -313,8 +326,8 @@ fn a_pod_that_still_dies_is_no_sign_of_a_start() {
 #[test]
 fn a_side_whose_partner_lacks_pods_says_so() {
     let mut all = two();
-    all[0].members(Phase::Pending, 4);
-    all[1].members(Phase::Pending, 3);
+    all[0].members(PodPhase::Pending, 4);
+    all[1].members(PodPhase::Pending, 3);
     let actions = decide(0, &all);
     let why = waits_for(&actions);
     assert!(
@@ -324,7 +337,7 @@ fn a_side_whose_partner_lacks_pods_says_so() {
     assert!(why.ends_with("has only 3 of 4 pods"), "{why}");
     // Of its own pods it is said elsewhere.
     assert_eq!(decide(1, &all).gangs[0].state, State::Waiting(None));
-    all[1].members(Phase::Pending, 4);
+    all[1].members(PodPhase::Pending, 4);
     assert_eq!(decide(0, &all).gangs[0].state, State::Waiting(None));
 }
 
@@ -337,14 +350,15 @@ fn a_bundle_that_is_too_large_in_all_is_told() {
         let group = &mut side.jobset["spec"]["replicatedJobs"][0];
         group["replicas"] = json!(501);
         group["gangConfig"] = json!({"gangMode": "ReplicatedGang"});
-        side.pods = vec![Pod {
-            part: "workers".into(),
-            ..pod(0, 0, Phase::Pending)
-        }];
+        let uid = side.text("uid").to_owned();
+        let mut pod = pod(&uid, 0, 0, PodPhase::Pending);
+        let gang = Arc::get_mut(&mut pod.gang).unwrap();
+        (gang.part, gang.index) = (PartName::new("workers"), Some(0));
+        side.pods = vec![pod];
     }
     let actions = decide(0, &all);
     let why = waits_for(&actions);
-    assert!(why.contains("1002 gangs in all its JobSets"), "{why}");
+    assert!(why.contains("1002 gangs in all its workloads"), "{why}");
     assert!(actions.apply.is_empty());
 }
 
@@ -352,13 +366,10 @@ fn a_bundle_that_is_too_large_in_all_is_told() {
 fn what_cannot_name_gangs_of_others_refuses_partners() {
     let text = std::fs::read_to_string(common::fixtures("rules/bundle-with-others.yaml"));
     let jobset = common::documents(&text.unwrap())[0].clone();
-    let annotations = Snapshot {
-        koordinator: KoordinatorWay::Annotations,
-        ..koordinator()
-    };
+    let annotations = koordinator().with_variant(SchedulerKind::KOORDINATOR, "annotations");
     let mut native = jobset.clone();
     native["metadata"]["annotations"]["muster.dev/scheduler"] = json!("native");
-    let composites = Snapshot::assumed(SchedulerKind::Native, Dialect::V1_37Composites);
+    let composites = Snapshot::assumed(SchedulerKind::NATIVE, Dialect::V1_37Composites);
     for (jobset, cluster, way_out) in [
         (
             jobset,
@@ -367,7 +378,7 @@ fn what_cannot_name_gangs_of_others_refuses_partners() {
         ),
         (native, composites, "remove it, or use koordinator"),
     ] {
-        let errors = admit::create(Kind::JobSet, &jobset, &cluster)
+        let errors = admit::create(&jobset::KIND, &jobset, &cluster)
             .unwrap()
             .errors;
         let said = errors.iter().map(ToString::to_string).collect::<String>();

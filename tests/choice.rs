@@ -3,13 +3,17 @@
 
 mod common;
 
-use muster::admission::object::Kind;
 use muster::cli::admit;
-use muster::gang::{KoordinatorWay, SchedulerKind};
-use muster::scheduler::Snapshot;
+use muster::gang::SchedulerKind;
+use muster::scheduler::{self, Snapshot};
+use muster::workload::jobset;
 use serde_json::{Value, json};
 
-use SchedulerKind::{Coscheduling, Kai, Koordinator, Native, Volcano};
+const NATIVE: SchedulerKind = SchedulerKind::NATIVE;
+const VOLCANO: SchedulerKind = SchedulerKind::VOLCANO;
+const COSCHEDULING: SchedulerKind = SchedulerKind::COSCHEDULING;
+const KOORDINATOR: SchedulerKind = SchedulerKind::KOORDINATOR;
+const KAI: SchedulerKind = SchedulerKind::KAI;
 
 fn jobset() -> Value {
     json!({
@@ -27,16 +31,15 @@ fn jobset() -> Value {
 
 /// A cluster that somebody has looked at.
 fn cluster(served: &[SchedulerKind]) -> Snapshot {
-    Snapshot {
-        default: None,
-        served: served.to_vec(),
-        ..common::cluster()
-    }
+    let mut cluster = common::cluster();
+    cluster.default = None;
+    cluster.served.retain(|api| served.contains(&api.scheduler));
+    cluster
 }
 
 /// The scheduler that is chosen, or why none is.
 fn chosen(jobset: &Value, cluster: &Snapshot) -> Result<String, String> {
-    let admitted = admit::create(Kind::JobSet, jobset, cluster).unwrap();
+    let admitted = admit::create(&jobset::KIND, jobset, cluster).unwrap();
     match &admitted.errors[..] {
         [] => {
             let answer = &admitted.object["metadata"]["annotations"]["muster.dev/scheduler"];
@@ -49,10 +52,10 @@ fn chosen(jobset: &Value, cluster: &Snapshot) -> Result<String, String> {
 #[test]
 fn each_way_to_choose_comes_before_the_next() {
     let mut jobset = jobset();
-    let mut all = cluster(&[Native]);
+    let mut all = cluster(&[NATIVE]);
     assert_eq!(chosen(&jobset, &all).as_deref(), Ok("native"), "discovery");
-    all.served = vec![Native, Volcano, Coscheduling, Koordinator, Kai];
-    all.default = Some(Koordinator);
+    all.served = cluster(&[NATIVE, VOLCANO, COSCHEDULING, KOORDINATOR, KAI]).served;
+    all.default = Some(KOORDINATOR);
     assert_eq!(
         chosen(&jobset, &all).as_deref(),
         Ok("koordinator"),
@@ -77,7 +80,7 @@ fn each_way_to_choose_comes_before_the_next() {
 
 #[test]
 fn where_several_are_served_and_none_is_named_they_are_listed() {
-    let said = chosen(&jobset(), &cluster(&[Native, Volcano, Kai])).unwrap_err();
+    let said = chosen(&jobset(), &cluster(&[NATIVE, VOLCANO, KAI])).unwrap_err();
     assert!(said.contains("(native, volcano, kai)"), "{said}");
     let said = chosen(&jobset(), &cluster(&[])).unwrap_err();
     assert!(said.contains("serves no scheduler"), "{said}");
@@ -85,7 +88,7 @@ fn where_several_are_served_and_none_is_named_they_are_listed() {
 
 #[test]
 fn a_scheduler_that_is_not_there_is_refused_however_it_was_chosen() {
-    let here = cluster(&[Native, Volcano]);
+    let here = cluster(&[NATIVE, VOLCANO]);
     let expected = "metadata.annotations[muster.dev/scheduler]: Invalid value: \"kai\": the \
                     cluster does not serve kai's PodGroups: install kai first, or name a \
                     scheduler that is there (native, volcano, yunikorn)\n";
@@ -98,7 +101,7 @@ fn a_scheduler_that_is_not_there_is_refused_however_it_was_chosen() {
     };
     assert_eq!(chosen(&jobset(), &labelled).unwrap_err(), expected);
     let configured = Snapshot {
-        default: Some(Kai),
+        default: Some(KAI),
         ..here
     };
     assert_eq!(chosen(&jobset(), &configured).unwrap_err(), expected);
@@ -112,13 +115,13 @@ fn what_needs_no_api_is_never_missing() {
     assert_eq!(chosen(&jobset, &none).as_deref(), Ok("yunikorn"));
     jobset["metadata"]["annotations"]["muster.dev/scheduler"] = json!("koordinator");
     assert!(chosen(&jobset, &none).is_err());
-    none.koordinator = KoordinatorWay::Annotations;
+    none = none.with_variant(KOORDINATOR, "annotations");
     assert_eq!(chosen(&jobset, &none).as_deref(), Ok("koordinator"));
 }
 
 #[test]
 fn without_a_cluster_nothing_is_missing() {
-    for name in SchedulerKind::names() {
+    for name in scheduler::names() {
         let mut jobset = jobset();
         jobset["metadata"]["annotations"]["muster.dev/scheduler"] = json!(name);
         assert_eq!(chosen(&jobset, &common::cluster()).as_deref(), Ok(name));

@@ -3,21 +3,21 @@
 
 mod common;
 
-use muster::admission::object::Kind;
 use muster::admission::{self, Decision, Phase, Review};
 use muster::cli::admit;
 use muster::gang::SchedulerKind;
 use muster::scheduler::{Dialect, Snapshot};
-use muster::workload::jobset::children::{self, ChildRef};
+use muster::workload::jobset::ChildRef;
+use muster::workload::{Kind, job, jobset, pods};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
 fn snapshots() -> impl Strategy<Value = Snapshot> {
     (
         prop::sample::select(vec![
-            SchedulerKind::Native,
-            SchedulerKind::Volcano,
-            SchedulerKind::Coscheduling,
+            SchedulerKind::NATIVE,
+            SchedulerKind::VOLCANO,
+            SchedulerKind::COSCHEDULING,
         ]),
         prop::sample::select(Dialect::ALL.to_vec()),
     )
@@ -130,13 +130,13 @@ fn jobset() -> impl Strategy<Value = Value> {
     })
 }
 
-fn review(kind: Kind, object: &Value) -> Vec<u8> {
+fn review(kind: &'static Kind, object: &Value) -> Vec<u8> {
     json!({
         "apiVersion": "admission.k8s.io/v1",
         "kind": "AdmissionReview",
         "request": {
             "uid": "u",
-            "kind": {"group": kind.group(), "kind": kind.as_str()},
+            "kind": {"group": kind.group, "kind": kind.name},
             "namespace": "ml",
             "operation": "CREATE",
             "object": object,
@@ -147,7 +147,11 @@ fn review(kind: Kind, object: &Value) -> Vec<u8> {
 }
 
 /// Mutates once; `None` when the object is refused.
-fn mutate(kind: Kind, object: &Value, cluster: &Snapshot) -> Option<(Value, json_patch::Patch)> {
+fn mutate(
+    kind: &'static Kind,
+    object: &Value,
+    cluster: &Snapshot,
+) -> Option<(Value, json_patch::Patch)> {
     let body = review(kind, object);
     let review = Review::parse(&body).unwrap();
     let Decision::Allow { patch, .. } = admission::decide(Phase::Mutate, &review, cluster).decision
@@ -185,9 +189,9 @@ proptest! {
 
     #[test]
     fn a_patched_jobset_is_patched_no_more(object in jobset(), cluster in snapshots()) {
-        if let Some((after, patch)) = mutate(Kind::JobSet, &object, &cluster) {
+        if let Some((after, patch)) = mutate(&jobset::KIND, &object, &cluster) {
             assert_owned(&patch);
-            let (again, second) = mutate(Kind::JobSet, &after, &cluster).unwrap();
+            let (again, second) = mutate(&jobset::KIND, &after, &cluster).unwrap();
             prop_assert!(second.0.is_empty(), "{}", serde_json::to_string(&second).unwrap());
             prop_assert_eq!(again, after);
         }
@@ -195,8 +199,8 @@ proptest! {
 
     #[test]
     fn an_admitted_jobset_passes_the_second_phase(object in jobset(), cluster in snapshots()) {
-        if let Some((after, _)) = mutate(Kind::JobSet, &object, &cluster) {
-            let body = review(Kind::JobSet, &after);
+        if let Some((after, _)) = mutate(&jobset::KIND, &object, &cluster) {
+            let body = review(&jobset::KIND, &after);
             let review = Review::parse(&body).unwrap();
             let decided = admission::decide(Phase::Validate, &review, &cluster);
             let allowed = matches!(decided.decision, Decision::Allow { .. });
@@ -206,7 +210,7 @@ proptest! {
 
     #[test]
     fn every_child_of_a_gang_is_linked_once(object in jobset(), cluster in snapshots()) {
-        let Some((stored, _)) = mutate(Kind::JobSet, &object, &cluster) else { return Ok(()) };
+        let Some((stored, _)) = mutate(&jobset::KIND, &object, &cluster) else { return Ok(()) };
         for group in stored["spec"]["replicatedJobs"].as_array().unwrap() {
             if group.pointer("/template/spec/template/spec").is_none_or(Value::is_null) {
                 continue; // no Job can be made of it
@@ -219,20 +223,20 @@ proptest! {
                 index: 1,
                 attempt: 2,
             };
-            let job = children::job(&stored, child).unwrap();
-            let (job, patch) = mutate(Kind::Job, &job, &cluster).unwrap();
+            let job = jobset::job(&stored, child).unwrap();
+            let (job, patch) = mutate(&job::KIND, &job, &cluster).unwrap();
             assert_owned(&patch);
-            let (_, again) = mutate(Kind::Job, &job, &cluster).unwrap();
+            let (_, again) = mutate(&job::KIND, &job, &cluster).unwrap();
             prop_assert!(again.0.is_empty());
-            let (pod, patch) = mutate(Kind::Pod, &children::pod(&job), &cluster).unwrap();
+            let (pod, patch) = mutate(&pods::KIND, &jobset::pod(&job), &cluster).unwrap();
             assert_owned(&patch);
-            let (_, again) = mutate(Kind::Pod, &pod, &cluster).unwrap();
+            let (_, again) = mutate(&pods::KIND, &pod, &cluster).unwrap();
             prop_assert!(again.0.is_empty());
             let stamped = !group["template"]["metadata"]["labels"]["muster.dev/gang"].is_null();
             let linked = !pod["metadata"]["labels"]["muster.dev/index"].is_null();
             prop_assert_eq!(stamped, linked);
             // The second phase agrees that the pod may start.
-            let admitted = admit::create(Kind::Pod, &pod, &cluster).unwrap();
+            let admitted = admit::create(&pods::KIND, &pod, &cluster).unwrap();
             prop_assert!(admitted.errors.is_empty(), "{:?}", admitted.errors);
         }
     }
@@ -244,7 +248,7 @@ proptest! {
 
     #[test]
     fn no_truncation_makes_it_panic(object in jobset(), cut in 0..2000usize) {
-        let body = review(Kind::JobSet, &object);
+        let body = review(&jobset::KIND, &object);
         let cut = cut.min(body.len() - 1);
         let answer = admission::answer(Phase::Validate, &body[..cut], &common::cluster());
         prop_assert_eq!(answer.err().map(|e| e.status()), Some(400));

@@ -4,16 +4,16 @@
 mod common;
 
 use common::{applied, cluster, decide, decide_request, mutated};
-use muster::admission::object::{self, Kind, Object};
 use muster::admission::{Decision, Phase};
-use muster::controller::decide::{self as reconciler, Actions, Seen, State, Workload};
-use muster::controller::observe::{Pod, WatchedPod};
-use muster::gang::{SchedulerKind, Unasked};
-use muster::scheduler::{Dialect, DynamicObject, Snapshot};
+use muster::controller::decide::{self as reconciler, Actions, Seen, State};
+use muster::controller::observe::{self, WatchedPod};
+use muster::gang::SchedulerKind;
+use muster::scheduler::{self, Dialect, DynamicObject, Snapshot};
 use muster::workload::lws::children::{self, ReplicaRef};
+use muster::workload::{Kind, Object, SeenPod, lws, pods};
 use serde_json::{Value, json};
 
-const LWS: Kind = Kind::LeaderWorkerSet;
+const LWS: &Kind = &lws::KIND;
 const KEY: &str = "leaderworkerset.sigs.k8s.io/group-key";
 
 fn manifest() -> Value {
@@ -53,7 +53,7 @@ fn stamp(lws: &Value) -> Value {
 
 #[test]
 fn a_stamped_set_is_left_as_it_is() {
-    for kind in SchedulerKind::ALL {
+    for kind in scheduler::TABLE.iter().map(|entry| entry.kind) {
         let cluster = Snapshot::assumed(kind, Dialect::V1_37);
         let mut manifest = manifest();
         // YuniKorn wants requests of the leader too, and has them.
@@ -69,7 +69,7 @@ fn a_stamped_set_is_left_as_it_is() {
 /// Any change of the templates replaces every replica.
 #[test]
 fn what_an_update_drops_is_put_back_as_it_was() {
-    for kind in SchedulerKind::ALL {
+    for kind in scheduler::TABLE.iter().map(|entry| entry.kind) {
         let cluster = Snapshot::assumed(kind, Dialect::V1_37);
         let mut old = stored(&cluster);
         // An earlier version has stamped it, in other words.
@@ -105,7 +105,7 @@ fn a_changed_template_is_stamped_anew() {
 /// `kubectl replace` with another image drops what Muster has written.
 #[test]
 fn a_new_template_goes_to_the_scheduler_that_the_old_one_went_to() {
-    let volcano = Snapshot::assumed(SchedulerKind::Volcano, Dialect::V1_37);
+    let volcano = Snapshot::assumed(SchedulerKind::VOLCANO, Dialect::V1_37);
     let old = stored(&volcano);
     let mut new = manifest();
     new["spec"]["leaderWorkerTemplate"]["size"] = json!(6);
@@ -126,7 +126,7 @@ fn one_that_predates_muster_is_stamped_with_its_next_template() {
     new["spec"]["replicas"] = json!(3);
     assert_eq!(mutated(LWS, Some(&old), &new, &cluster), new);
     let told = warnings(&old, &new, &cluster).join("\n");
-    assert!(told.contains("no gangs until"), "{told}");
+    assert!(told.contains("do not run as gangs until"), "{told}");
     new["spec"]["leaderWorkerTemplate"]["size"] = json!(3);
     let after = mutated(LWS, Some(&old), &new, &cluster);
     assert_eq!(stamp(&after)["size"], 3);
@@ -146,15 +146,15 @@ fn a_knob_changes_only_with_the_template() {
         new
     };
     let off = change(|lws| lws["metadata"]["annotations"]["muster.dev/gang-mode"] = json!("Off"));
-    insta::assert_snapshot!(refusal(&old, &off, &cluster), @r#"metadata.annotations[muster.dev/gang-mode]: Invalid value: "Off": it was "ReplicatedGang", and the replicas keep their gangs; change leaderWorkerTemplate in the same update, which replaces every replica anyway, or create the LeaderWorkerSet anew"#);
+    insta::assert_snapshot!(refusal(&old, &off, &cluster), @r#"metadata.annotations[muster.dev/gang-mode]: Invalid value: "Off": it was "ReplicatedGang", and the replicas keep their gangs; change leaderWorkerTemplate in the same update, which replaces every replica anyway, or recreate the LeaderWorkerSet"#);
     let ready = change(|lws| lws["spec"]["startupPolicy"] = json!("LeaderReady"));
-    insta::assert_snapshot!(refusal(&old, &ready, &cluster), @r#"spec.startupPolicy: Invalid value: "LeaderReady": replicas that are made anew before the rollout reaches them would wait for workers that are not made; create the LeaderWorkerSet anew"#);
+    insta::assert_snapshot!(refusal(&old, &ready, &cluster), @r#"spec.startupPolicy: Invalid value: "LeaderReady": replicas that are recreated before the rollout reaches them would wait for workers that are not made; recreate the LeaderWorkerSet"#);
     let both = change(|lws| {
         lws["spec"]["startupPolicy"] = json!("LeaderReady");
         lws["spec"]["leaderWorkerTemplate"]["size"] = json!(3);
     });
     // Replicas of the old revision that are made anew would wait for workers that are not made.
-    insta::assert_snapshot!(refusal(&old, &both, &cluster), @r#"spec.startupPolicy: Invalid value: "LeaderReady": replicas that are made anew before the rollout reaches them would wait for workers that are not made; create the LeaderWorkerSet anew"#);
+    insta::assert_snapshot!(refusal(&old, &both, &cluster), @r#"spec.startupPolicy: Invalid value: "LeaderReady": replicas that are recreated before the rollout reaches them would wait for workers that are not made; recreate the LeaderWorkerSet"#);
     let mut back = manifest();
     back["spec"]["startupPolicy"] = json!("LeaderReady");
     let ordered = mutated(LWS, None, &back, &cluster);
@@ -188,7 +188,7 @@ fn a_knob_changes_only_with_the_template() {
 
 #[test]
 fn what_an_earlier_stamp_told_the_scheduler_is_taken_back() {
-    let cluster = Snapshot::assumed(SchedulerKind::Yunikorn, Dialect::V1_37);
+    let cluster = Snapshot::assumed(SchedulerKind::YUNIKORN, Dialect::V1_37);
     let mut first = manifest();
     first["metadata"]["annotations"]["muster.dev/queue"] = json!("root.research");
     let old = mutated(LWS, None, &first, &cluster);
@@ -204,7 +204,7 @@ fn what_an_earlier_stamp_told_the_scheduler_is_taken_back() {
     let after = mutated(LWS, Some(&old), &new, &cluster);
     assert_eq!(queue(&after), Value::Null);
     // KAI's own mark is wanted now as it was before.
-    let cluster = Snapshot::assumed(SchedulerKind::Kai, Dialect::V1_37);
+    let cluster = Snapshot::assumed(SchedulerKind::KAI, Dialect::V1_37);
     let old = stored(&cluster);
     let mut new = old.clone();
     new["spec"]["leaderWorkerTemplate"]["size"] = json!(6);
@@ -217,7 +217,7 @@ fn what_an_earlier_stamp_told_the_scheduler_is_taken_back() {
 #[test]
 fn a_scheduler_name_that_muster_wrote_does_not_bind_the_next_template() {
     let name = |lws: &Value| templates(lws)["workerTemplate"]["spec"]["schedulerName"].clone();
-    let volcano = Snapshot::assumed(SchedulerKind::Volcano, Dialect::V1_37);
+    let volcano = Snapshot::assumed(SchedulerKind::VOLCANO, Dialect::V1_37);
     // As `kubectl apply` leaves it: the manifest names no scheduler, and the stored object does.
     let moved = |old: &Value, key: &str, value: &str| {
         let mut new = old.clone();
@@ -229,10 +229,10 @@ fn a_scheduler_name_that_muster_wrote_does_not_bind_the_next_template() {
     assert_eq!(name(&old), "volcano");
     for (scheduler, expected) in [
         (
-            SchedulerKind::Coscheduling,
+            SchedulerKind::COSCHEDULING,
             json!("scheduler-plugins-scheduler"),
         ),
-        (SchedulerKind::Native, Value::Null),
+        (SchedulerKind::NATIVE, Value::Null),
     ] {
         let cluster = Snapshot::assumed(scheduler, Dialect::V1_37);
         let new = moved(&old, "muster.dev/scheduler", scheduler.as_str());
@@ -245,7 +245,7 @@ fn a_scheduler_name_that_muster_wrote_does_not_bind_the_next_template() {
     let after = mutated(LWS, Some(&old), &off, &volcano);
     assert_eq!(name(&after), Value::Null);
     let told = warnings(&old, &after, &volcano).join("\n");
-    assert!(told.contains("\"volcano\" was Muster's word"), "{told}");
+    assert!(told.contains("\"volcano\" was written by Muster"), "{told}");
     // The user's own word does.
     let mut own = manifest();
     for template in ["leaderTemplate", "workerTemplate"] {
@@ -267,7 +267,7 @@ fn a_scheduler_name_that_muster_wrote_does_not_bind_the_next_template() {
 #[test]
 fn by_configuration_all_are_ganged_but_those_that_say_off() {
     let cluster = Snapshot {
-        leader_worker_sets: Unasked::Ganged,
+        ganged_unasked: vec!["LeaderWorkerSet"],
         ..cluster()
     };
     let mut plain = manifest();
@@ -289,7 +289,7 @@ fn by_configuration_all_are_ganged_but_those_that_say_off() {
         Decision::Allow { warnings, .. } => warnings.join("\n"),
         other => panic!("{other:?}"),
     };
-    assert!(told.contains("stands aside"), "{told}");
+    assert!(told.contains("leaves it alone"), "{told}");
     let mut scaled = plain.clone();
     scaled["spec"]["replicas"] = json!(9);
     assert_eq!(mutated(LWS, Some(&plain), &scaled, &cluster), scaled);
@@ -320,7 +320,7 @@ fn leader(lws: &Value, index: u64, request: &str, cluster: &Snapshot) -> Value {
         .remove("leaderworkerset.sigs.k8s.io/group-index")
         .unwrap();
     let call = |pod: &Value| {
-        let decision = decide_request(request, Phase::Mutate, Kind::Pod, None, pod, cluster);
+        let decision = decide_request(request, Phase::Mutate, &pods::KIND, None, pod, cluster);
         applied(decision, pod)
     };
     let mut keyed = call(&raw);
@@ -332,7 +332,7 @@ fn leader(lws: &Value, index: u64, request: &str, cluster: &Snapshot) -> Value {
         keyed["metadata"]["labels"][KEY]
     );
     assert_eq!(call(&linked), linked);
-    let decision = decide(Phase::Validate, Kind::Pod, None, &linked, cluster);
+    let decision = decide(Phase::Validate, &pods::KIND, None, &linked, cluster);
     assert!(matches!(decision, Decision::Allow { .. }), "{decision:?}");
     linked
 }
@@ -351,7 +351,7 @@ fn each_life_of_a_replica_is_a_gang_of_its_own() {
     assert_ne!(link(&first), link(&again));
     assert_ne!(link(&first), link(&other));
     let worker = children::worker(&lws, replica(0), &first, 2);
-    let worker = mutated(Kind::Pod, None, &worker, &cluster);
+    let worker = mutated(&pods::KIND, None, &worker, &cluster);
     assert_eq!(link(&worker), link(&first));
 }
 
@@ -361,16 +361,16 @@ fn a_key_that_is_there_is_kept_and_a_drawn_one_is_left_to_lws() {
     let lws = stored(&cluster);
     let mut pod = children::leader(&lws, replica(0));
     pod["metadata"]["labels"][KEY] = json!("theirs");
-    let kept = mutated(Kind::Pod, None, &pod, &cluster);
+    let kept = mutated(&pods::KIND, None, &pod, &cluster);
     assert_eq!(kept["metadata"]["labels"][KEY], "theirs");
     // Groups that have keys in the place of numbers (KEP-898).
     let mut hashed = children::leader(&lws, replica(0));
     hashed["metadata"]["annotations"]["leaderworkerset.sigs.k8s.io/group-identity"] = json!("Hash");
-    assert_eq!(mutated(Kind::Pod, None, &hashed, &cluster), hashed);
+    assert_eq!(mutated(&pods::KIND, None, &hashed, &cluster), hashed);
     let key = "c0ffee".repeat(6);
     hashed["metadata"]["labels"][KEY] = json!(key);
     hashed["metadata"]["labels"]["leaderworkerset.sigs.k8s.io/group-index"] = json!(key);
-    let linked = mutated(Kind::Pod, None, &hashed, &cluster);
+    let linked = mutated(&pods::KIND, None, &hashed, &cluster);
     assert!(
         link(&linked)
             .as_str()
@@ -380,28 +380,28 @@ fn a_key_that_is_there_is_kept_and_a_drawn_one_is_left_to_lws() {
 }
 
 #[test]
-fn muster_stands_aside_where_lws_makes_the_gang() {
-    let cluster = Snapshot::assumed(SchedulerKind::Volcano, Dialect::V1_37);
+fn muster_leaves_a_pod_alone_where_lws_makes_the_gang() {
+    let cluster = Snapshot::assumed(SchedulerKind::VOLCANO, Dialect::V1_37);
     let lws = stored(&cluster);
     let mut pod = children::leader(&lws, replica(0));
     pod["metadata"]["labels"][KEY] = json!("theirs");
     pod["metadata"]["annotations"]["scheduling.k8s.io/group-name"] = json!("serve-0-7f9c");
     for phase in [Phase::Mutate, Phase::Validate] {
-        let decision = decide(phase, Kind::Pod, None, &pod, &cluster);
+        let decision = decide(phase, &pods::KIND, None, &pod, &cluster);
         let Decision::Allow { patch, warnings } = decision else {
             panic!("{decision:?}");
         };
         assert!(patch.0.is_empty());
-        assert!(warnings[0].contains("stands aside"), "{warnings:?}");
+        assert!(warnings[0].contains("leaves it alone"), "{warnings:?}");
     }
     let mut other = pod.clone();
     other["metadata"]["annotations"]["scheduling.k8s.io/group-name"] = json!("mine");
-    let refused = decide(Phase::Mutate, Kind::Pod, None, &other, &cluster);
+    let refused = decide(Phase::Mutate, &pods::KIND, None, &other, &cluster);
     assert!(matches!(refused, Decision::Deny { .. }), "{refused:?}");
     // On another scheduler its link means nothing, and the pod would start alone.
     let stamp = &mut pod["metadata"]["annotations"]["muster.dev/stamp"];
     *stamp = json!(stamp.as_str().unwrap().replace("volcano", "koordinator"));
-    let refused = decide(Phase::Mutate, Kind::Pod, None, &pod, &cluster);
+    let refused = decide(Phase::Mutate, &pods::KIND, None, &pod, &cluster);
     assert!(matches!(refused, Decision::Deny { .. }), "{refused:?}");
 }
 
@@ -411,28 +411,26 @@ fn a_pod_that_lws_has_not_seen_does_not_get_past_the_second_phase() {
     let mut pod = children::leader(&stored(&cluster), replica(0));
     let labels = pod["metadata"]["labels"].as_object_mut().unwrap();
     labels.remove("leaderworkerset.sigs.k8s.io/group-index");
-    let Decision::Deny { errors, .. } = decide(Phase::Validate, Kind::Pod, None, &pod, &cluster)
+    let Decision::Deny { errors, .. } = decide(Phase::Validate, &pods::KIND, None, &pod, &cluster)
     else {
         panic!("allowed");
     };
     assert_eq!(errors.len(), 2, "{errors:?}");
 }
 
-fn seen(pod: &Value, phase: &str) -> Pod {
+fn seen(pod: &Value, phase: &str) -> SeenPod {
     let mut pod = pod.clone();
     pod["metadata"]["uid"] = pod["metadata"]["name"].clone();
     pod["status"] = json!({"phase": phase});
     let pod: WatchedPod = serde_json::from_value(pod).unwrap();
-    Pod::read(&pod).unwrap()
+    observe::read(&pod).unwrap()
 }
 
-fn reconcile(lws: &Value, pods: &[Pod], made: &[DynamicObject], cluster: &Snapshot) -> Actions {
+fn reconcile(lws: &Value, pods: &[SeenPod], made: &[DynamicObject], cluster: &Snapshot) -> Actions {
     let json = lws.to_string();
-    let Ok(Object::LeaderWorkerSet(view)) = object::read(LWS, &json) else {
-        panic!("not a LeaderWorkerSet");
-    };
+    let object = Object::read(LWS, &json);
     let seen = Seen {
-        workload: Workload::LeaderWorkerSet(&view),
+        workload: object.workload().unwrap(),
         namespace: "ml",
         pods,
         made,
@@ -443,7 +441,7 @@ fn reconcile(lws: &Value, pods: &[Pod], made: &[DynamicObject], cluster: &Snapsh
 
 #[test]
 fn objects_follow_the_leaders_that_live_each_by_its_own_stamp() {
-    let cluster = Snapshot::assumed(SchedulerKind::Volcano, Dialect::V1_37);
+    let cluster = Snapshot::assumed(SchedulerKind::VOLCANO, Dialect::V1_37);
     let mut old = stored(&cluster);
     old["metadata"]["uid"] = json!("4d1c");
     let first = leader(&old, 0, "a", &cluster);
@@ -477,7 +475,7 @@ fn objects_follow_the_leaders_that_live_each_by_its_own_stamp() {
 
     // The first replica's leader is gone, a worker of it is not; then that is gone too.
     let worker = children::worker(&old, replica(0), &first, 1);
-    let worker = mutated(Kind::Pod, None, &worker, &cluster);
+    let worker = mutated(&pods::KIND, None, &worker, &cluster);
     let left = [seen(&worker, "Pending"), seen(&second, "Pending")];
     assert!(reconcile(&new, &left, &made, &cluster).delete.is_empty());
     let actions = reconcile(&new, &left[1..], &made, &cluster);
@@ -486,7 +484,7 @@ fn objects_follow_the_leaders_that_live_each_by_its_own_stamp() {
 
 #[test]
 fn workers_that_come_later_are_a_gang_beside_their_leader() {
-    let cluster = Snapshot::assumed(SchedulerKind::Volcano, Dialect::V1_37);
+    let cluster = Snapshot::assumed(SchedulerKind::VOLCANO, Dialect::V1_37);
     let mut lws = manifest();
     lws["spec"]["startupPolicy"] = json!("LeaderReady");
     let lws = mutated(LWS, None, &lws, &cluster);
@@ -500,7 +498,7 @@ fn workers_that_come_later_are_a_gang_beside_their_leader() {
     assert_eq!(*specs[1], json!({"minMember": 3, "minResources": workers}));
     let link = |pod: &Value| pod["metadata"]["annotations"]["scheduling.k8s.io/group-name"].clone();
     let worker = children::worker(&lws, replica(0), &first, 1);
-    let worker = mutated(Kind::Pod, None, &worker, &cluster);
+    let worker = mutated(&pods::KIND, None, &worker, &cluster);
     let names: Vec<Value> = actions
         .apply
         .iter()

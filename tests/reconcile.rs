@@ -2,38 +2,39 @@
 
 mod common;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::jiff::Timestamp;
 use kube::core::DynamicObject;
-use muster::admission::object::{self, Kind, Object};
 use muster::cli::admit;
-use muster::controller::decide::{self, Actions, Seen, State, Workload};
-use muster::controller::observe::{Phase, Pod};
-use muster::gang::{Attempt, KoordinatorWay, SchedulerKind};
+use muster::controller::decide::{self, Actions, Seen, State};
+use muster::gang::{Attempt, Identity, PartName, SchedulerKind};
 use muster::scheduler::{Dialect, Snapshot};
+use muster::workload::seen::{LinkState, PodPhase};
+use muster::workload::{Object, SeenPod, jobset};
 use serde_json::{Value, json};
 
 fn native(dialect: Dialect) -> Snapshot {
-    Snapshot::assumed(SchedulerKind::Native, dialect)
+    Snapshot::assumed(SchedulerKind::NATIVE, dialect)
 }
 
 /// A JobSet with three gangs of four, as stored.
 fn stored(cluster: &Snapshot) -> Value {
     let text = std::fs::read_to_string(common::fixtures("rules/accepted-job-replicas.yaml"));
     let jobset = &common::documents(&text.unwrap())[0];
-    let mut stored = admit::create(Kind::JobSet, jobset, cluster).unwrap().object;
+    let mut stored = admit::create(&jobset::KIND, jobset, cluster)
+        .unwrap()
+        .object;
     stored["metadata"]["uid"] = json!("4d1c");
     stored
 }
 
-fn decide(jobset: &Value, pods: &[Pod], made: &[DynamicObject], cluster: &Snapshot) -> Actions {
+fn decide(jobset: &Value, pods: &[SeenPod], made: &[DynamicObject], cluster: &Snapshot) -> Actions {
     let json = jobset.to_string();
-    let Ok(Object::JobSet(view)) = object::read(Kind::JobSet, &json) else {
-        panic!("not a JobSet");
-    };
+    let object = Object::read(&jobset::KIND, &json);
     let seen = Seen {
-        workload: Workload::JobSet(&view),
+        workload: object.workload().unwrap(),
         namespace: "ml",
         pods,
         made,
@@ -42,21 +43,29 @@ fn decide(jobset: &Value, pods: &[Pod], made: &[DynamicObject], cluster: &Snapsh
     decide::decide(&seen, cluster)
 }
 
-fn pod(index: u32, attempt: u32, phase: Phase) -> Pod {
-    Pod {
-        uid: format!("{index}-{attempt}-{phase:?}"),
-        part: "workers".into(),
-        index,
+fn pod(index: u32, attempt: u32, phase: PodPhase) -> SeenPod {
+    let gang = Identity {
+        namespace: "ml".into(),
+        workload: "train".into(),
+        uid: "4d1c".into(),
+        part: PartName::new("workers"),
+        index: Some(index),
         attempt: Attempt {
             whole: attempt,
             own: 0,
         },
-        round: Default::default(),
-        life: None,
+        ..Identity::default()
+    };
+    SeenPod {
+        uid: format!("{index}-{attempt}-{phase:?}"),
+        gang: Arc::new(gang),
+        role: None,
+        stamp: None,
+        link: LinkState::Linked,
         phase,
         created: None,
         going: false,
-        unscheduled: (phase == Phase::Pending).then(|| "no room".into()),
+        unscheduled: (phase == PodPhase::Pending).then(|| "no room".into()),
     }
 }
 
@@ -85,7 +94,7 @@ fn a_restart_makes_a_new_gang_and_removes_the_old_one_after_its_pods() {
     let mut jobset = stored(&cluster);
     let made = decide(&jobset, &[], &[], &cluster).apply;
     jobset["status"] = json!({"restarts": 1});
-    let old = [pod(0, 0, Phase::Bound)];
+    let old = [pod(0, 0, PodPhase::Bound)];
     let during = decide(&jobset, &old, &made, &cluster);
     assert_eq!(
         kinds(&during.apply),
@@ -93,7 +102,7 @@ fn a_restart_makes_a_new_gang_and_removes_the_old_one_after_its_pods() {
     );
     // The gang of replica 0 and the Workload are in use; those of the others are not.
     assert_eq!(kinds(&during.delete), ["PodGroup", "PodGroup"]);
-    let after = decide(&jobset, &[pod(0, 1, Phase::Pending)], &made, &cluster);
+    let after = decide(&jobset, &[pod(0, 1, PodPhase::Pending)], &made, &cluster);
     assert_eq!(after.delete.len(), 4);
 }
 
@@ -115,12 +124,12 @@ fn a_suspended_or_finished_jobset_keeps_nothing_once_its_pods_are_gone() {
     let mut jobset = stored(&cluster);
     let made = decide(&jobset, &[], &[], &cluster).apply;
     jobset["spec"]["suspend"] = json!(true);
-    let pods: Vec<Pod> = (0..3).map(|i| pod(i, 0, Phase::Bound)).collect();
+    let pods: Vec<SeenPod> = (0..3).map(|i| pod(i, 0, PodPhase::Bound)).collect();
     assert!(decide(&jobset, &pods, &made, &cluster).delete.is_empty());
     assert_eq!(decide(&jobset, &[], &made, &cluster).delete.len(), 4);
     jobset["spec"]["suspend"] = json!(false);
     jobset["status"] = json!({"terminalState": "Completed"});
-    let done = [pod(0, 0, Phase::Succeeded)];
+    let done = [pod(0, 0, PodPhase::Succeeded)];
     assert_eq!(decide(&jobset, &done, &made, &cluster).delete.len(), 4);
 }
 
@@ -136,8 +145,8 @@ fn a_deleted_jobset_is_left_to_the_garbage_collector() {
 
 #[test]
 fn the_quorum_follows_members_that_are_done_where_the_scheduler_lets_it() {
-    let mut pods: Vec<Pod> = (0..3).map(|_| pod(0, 0, Phase::Bound)).collect();
-    pods.push(pod(0, 0, Phase::Succeeded));
+    let mut pods: Vec<SeenPod> = (0..3).map(|_| pod(0, 0, PodPhase::Bound)).collect();
+    pods.push(pod(0, 0, PodPhase::Succeeded));
     for (dialect, writes) in [(Dialect::V1_37, 1), (Dialect::V1_36, 0)] {
         let cluster = native(dialect);
         let jobset = stored(&cluster);
@@ -153,10 +162,10 @@ fn the_quorum_follows_members_that_are_done_where_the_scheduler_lets_it() {
 
 #[test]
 fn on_kai_members_that_are_done_no_longer_count() {
-    let cluster = Snapshot::assumed(SchedulerKind::Kai, Dialect::V1_37);
+    let cluster = Snapshot::assumed(SchedulerKind::KAI, Dialect::V1_37);
     let jobset = stored(&cluster);
     let made = decide(&jobset, &[], &[], &cluster).apply;
-    let done = [pod(0, 0, Phase::Succeeded), pod(0, 0, Phase::Bound)];
+    let done = [pod(0, 0, PodPhase::Succeeded), pod(0, 0, PodPhase::Bound)];
     let actions = decide(&jobset, &done, &made, &cluster);
     let [group] = &actions.apply[..] else {
         panic!("{:?}", actions.apply);
@@ -166,8 +175,9 @@ fn on_kai_members_that_are_done_no_longer_count() {
 
 #[test]
 fn a_replacement_that_waits_for_finished_members_is_told_where_the_quorum_is_fixed() {
-    let pods = |phases: &[Phase]| -> Vec<Pod> { phases.iter().map(|p| pod(0, 0, *p)).collect() };
-    let (bound, done, waits) = (Phase::Bound, Phase::Succeeded, Phase::Pending);
+    let pods =
+        |phases: &[PodPhase]| -> Vec<SeenPod> { phases.iter().map(|p| pod(0, 0, *p)).collect() };
+    let (bound, done, waits) = (PodPhase::Bound, PodPhase::Succeeded, PodPhase::Pending);
     for (dialect, phases, told) in [
         (Dialect::V1_36, [bound, bound, done, waits], true),
         (Dialect::V1_35, [bound, bound, done, waits], true),
@@ -193,8 +203,8 @@ fn a_replacement_that_waits_for_finished_members_is_told_where_the_quorum_is_fix
 fn a_gang_is_scheduled_when_its_quorum_is_on_nodes_and_says_why_it_waits() {
     let cluster = native(Dialect::V1_37);
     let jobset = stored(&cluster);
-    let mut pods: Vec<Pod> = (0..4).map(|_| pod(1, 0, Phase::Bound)).collect();
-    pods.push(pod(2, 0, Phase::Pending));
+    let mut pods: Vec<SeenPod> = (0..4).map(|_| pod(1, 0, PodPhase::Bound)).collect();
+    pods.push(pod(2, 0, PodPhase::Pending));
     let actions = decide(&jobset, &pods, &[], &cluster);
     let states: Vec<&State> = actions.gangs.iter().map(|gang| &gang.state).collect();
     let waits = State::Waiting(Some("no room".into()));
@@ -206,7 +216,7 @@ fn a_native_bundle_gets_its_composite_and_then_no_write() {
     let cluster = native(Dialect::V1_37Composites);
     let text = std::fs::read_to_string(common::fixtures("rules/bundle-on-native.yaml"));
     let jobset = &common::documents(&text.unwrap())[0];
-    let jobset = admit::create(Kind::JobSet, jobset, &cluster)
+    let jobset = admit::create(&jobset::KIND, jobset, &cluster)
         .unwrap()
         .object;
     let first = decide(&jobset, &[], &[], &cluster);
@@ -218,12 +228,10 @@ fn a_native_bundle_gets_its_composite_and_then_no_write() {
 
 #[test]
 fn a_gang_without_an_object_is_as_old_as_its_oldest_pod() {
-    let cluster = Snapshot {
-        koordinator: KoordinatorWay::Annotations,
-        ..Snapshot::assumed(SchedulerKind::Koordinator, Dialect::V1_37)
-    };
+    let cluster = Snapshot::assumed(SchedulerKind::KOORDINATOR, Dialect::V1_37)
+        .with_variant(SchedulerKind::KOORDINATOR, "annotations");
     let jobset = stored(&cluster);
-    let mut pods = [pod(0, 0, Phase::Pending), pod(0, 0, Phase::Pending)];
+    let mut pods = [pod(0, 0, PodPhase::Pending), pod(0, 0, PodPhase::Pending)];
     let ago = |seconds| Some(Timestamp::now() - Duration::from_secs(seconds));
     (pods[0].created, pods[1].created) = (ago(20), ago(90));
     let actions = decide(&jobset, &pods, &[], &cluster);
@@ -239,11 +247,10 @@ fn a_gang_without_an_object_is_as_old_as_its_oldest_pod() {
 
 #[test]
 fn a_gang_keeps_its_way_when_the_configuration_changes() {
-    let by_object = Snapshot::assumed(SchedulerKind::Koordinator, Dialect::V1_37);
-    let by_annotations = Snapshot {
-        koordinator: KoordinatorWay::Annotations,
-        ..by_object.clone()
-    };
+    let by_object = Snapshot::assumed(SchedulerKind::KOORDINATOR, Dialect::V1_37);
+    let by_annotations = by_object
+        .clone()
+        .with_variant(SchedulerKind::KOORDINATOR, "annotations");
     let jobset = stored(&by_annotations);
     assert!(decide(&jobset, &[], &[], &by_object).apply.is_empty());
     let jobset = stored(&by_object);

@@ -1,137 +1,267 @@
-//! Jobs and pods: link those that carry a stamp, and refuse gangs that this version cannot make.
+//! Children of workloads: link those that carry a stamp, and refuse gangs that this version cannot
+//! make.
 //!
 //! The link is written at the highest object where the gang is known: one call per Job, not per
 //! pod. Pods are linked themselves where a Job's template cannot keep the link.
 
 use std::collections::BTreeMap;
 
-use super::linked::{link, link_as};
 use super::patch::PatchBuilder;
 use super::{Decided, Decision, Operation, Phase, Review};
-use crate::gang::{FieldError, FieldPath};
-use crate::scheduler::{LinkSite, Resume, Scheduler, Snapshot};
-use crate::workload::child::{self, Job, Pod};
-use crate::workload::jobset::update;
-use crate::workload::keys;
-use crate::workload::lws::replica;
-use crate::workload::view::Meta;
+use crate::gang::{FieldError, FieldPath, Member, Stamp};
+use crate::scheduler::{self, LinkSite, Marks, Resume, Scheduler, Snapshot};
+use crate::workload::child::{self, Child, Holder, Marked, Pods, Relabelled};
+use crate::workload::facts::{Arrival, Prepared};
+use crate::workload::{identify, keys, object};
 
-pub fn decide_job(
+pub fn decide(
     phase: Phase,
     review: &Review<'_>,
-    job: &Job<'_>,
-    old: Option<&Job<'_>>,
+    child: &Child<'_>,
+    old: Option<&Child<'_>>,
     cluster: &Snapshot,
 ) -> Decided {
-    if job.metadata.deleting() {
+    // A deletion must not be held up, and a pod's link cannot change after it was created.
+    let created = review.operation == Operation::Create;
+    if child.meta.deleting() || child.pods.holder == Holder::Pod && !created {
         return Decided::untouched();
     }
-    if !child::is_stamped(&job.metadata) {
-        let template = &job.spec.template;
-        let linked = child::existing_link(template.metadata.as_ref(), &template.spec).is_some();
-        return declarer(review, &job.metadata, linked, "plain Jobs");
+    if !child.is_stamped() {
+        return declarer(review, child);
     }
-    let template = &job.spec.template;
-    let round = template.metadata.as_ref().map(update::round);
-    let round = round.unwrap_or_default();
-    let linked = match link(&job.metadata, &template.spec, review, round, cluster) {
+    let stamp = child::stamp(child.meta);
+    let mut patch = PatchBuilder::default();
+    let mut labels = BTreeMap::new();
+    if let Some(parent) = child::parent(child.meta) {
+        let arrival = Arrival {
+            meta: child.meta,
+            name: child.meta.display_name(),
+            request: &review.uid,
+            scheduler: stamp.as_ref().ok().map(|stamp| stamp.scheduler.as_str()),
+        };
+        match ((parent.members.prepare)(&arrival), phase) {
+            (Prepared::LeftAlone(warning), _) => return left_alone(warning),
+            (Prepared::TooEarly(new), Phase::Mutate) => {
+                patch.metadata(&[], Some(child.meta), &new, &BTreeMap::new());
+                return Decision::allow(patch.finish(), Vec::new()).about(String::new());
+            }
+            (Prepared::Labelled(new), Phase::Mutate) => labels = new,
+            // In the second phase nothing can be written any more.
+            (Prepared::Known | Prepared::Labelled(_) | Prepared::TooEarly(_), _) => {}
+        }
+        patch.metadata(&[], Some(child.meta), &labels, &BTreeMap::new());
+    }
+    let relabelled = Relabelled {
+        base: child.meta,
+        labels: &labels,
+    };
+    let linked = stamp.map_err(|error| vec![error]);
+    let linked = linked
+        .and_then(|stamp| Linked::new(child, &relabelled, stamp, review.namespace(), cluster));
+    let linked = match linked {
         Ok(linked) => linked,
         Err(errors) => return deny(errors),
     };
-    let resumes =
-        old.is_some_and(|old| old.spec.suspend == Some(true) && job.spec.suspend != Some(true));
-    let relink = resumes && linked.backend.abilities().resume == Resume::NewGang;
-    let links_here = linked.backend.link_site(cluster) == LinkSite::JobTemplate;
-    let wanted = phase == Phase::Mutate && links_here;
-    if !wanted || !(relink || review.operation == Operation::Create) {
-        return Decision::untouched().about(linked.name());
-    }
-    let meta = template.metadata.as_ref();
-    let at = FieldPath::new("spec").child("template");
-    match linked.foreign_link(&at, meta, &template.spec) {
-        // A resume moves the link from the old round's gang to the new one's.
-        Some(error) if !relink => deny(vec![error]),
-        _ => {
-            let patch = PatchBuilder::default();
-            linked.patch(patch, &["spec", "template"], meta, &template.spec)
+    match child.pods.holder {
+        Holder::Pod => linked.decide_pod(phase, patch),
+        Holder::Template { .. } => {
+            linked.decide_template(phase, review.operation, old, cluster, patch)
         }
     }
 }
 
-pub fn decide_pod(phase: Phase, review: &Review<'_>, pod: &Pod<'_>, cluster: &Snapshot) -> Decided {
-    // A pod's link cannot change after it was created, and a deletion must not be held up.
-    if review.operation != Operation::Create || pod.metadata.deleting() {
-        return Decided::untouched();
-    }
-    if !child::is_stamped(&pod.metadata) {
-        let linked = child::existing_link(Some(&pod.metadata), &pod.spec).is_some();
-        return declarer(review, &pod.metadata, linked, "single pods");
-    }
-    if replica::is_member(&pod.metadata) {
-        return decide_replica(phase, review, pod, cluster);
-    }
-    let round = update::round(&pod.metadata);
-    match link(&pod.metadata, &pod.spec, review, round, cluster) {
-        Ok(linked) => linked.decide_pod(phase, pod, PatchBuilder::default()),
-        Err(errors) => deny(errors),
-    }
+fn left_alone(warning: &str) -> Decided {
+    let patch = PatchBuilder::default().finish();
+    Decision::allow(patch, vec![warning.to_owned()]).about(String::new())
 }
 
-/// A pod of a LeaderWorkerSet. Leaders come twice: before LeaderWorkerSet's webhook, for a key of
-/// their own, and after it, when their index is known too.
-fn decide_replica(phase: Phase, review: &Review<'_>, pod: &Pod<'_>, cluster: &Snapshot) -> Decided {
-    let meta = &pod.metadata;
-    if let Some(theirs) = replica::ganged_on(meta)
-        && child::stamp(meta).is_ok_and(|stamp| stamp.scheduler == theirs)
-    {
-        let warning = "LeaderWorkerSet makes this pod's gang itself: Muster stands aside";
-        let patch = PatchBuilder::default().finish();
-        return Decision::allow(patch, vec![warning.to_owned()]).about(String::new());
-    }
-    let mut patch = PatchBuilder::default();
-    let key = match phase {
-        Phase::Mutate => replica::key(meta, &review.uid),
-        Phase::Validate => meta.label(replica::GROUP_KEY).map(str::to_owned),
-    };
-    if let Some(key) = &key {
-        let labels = BTreeMap::from([(replica::GROUP_KEY, key.clone())]);
-        patch.metadata(&[], Some(meta), &labels, &BTreeMap::new());
-    }
-    if phase == Phase::Mutate && (replica::is_raw(meta) || key.is_none()) {
-        return Decision::allow(patch.finish(), Vec::new()).about(String::new());
-    }
-    let member =
-        |stamp, _: &dyn Scheduler| replica::member(meta, key.as_deref(), review.namespace(), stamp);
-    match link_as(member, meta, &pod.spec, cluster) {
-        Ok(linked) => linked.decide_pod(phase, pod, patch),
-        Err(errors) => deny(errors),
-    }
-}
-
-pub fn deny(errors: Vec<FieldError>) -> Decided {
+fn deny(errors: Vec<FieldError>) -> Decided {
     let warnings = Vec::new();
     Decision::Deny { errors, warnings }.about(String::new())
 }
 
-/// An object that is no child but asks for a gang itself, in a way that this version cannot serve.
-fn declarer(review: &Review<'_>, meta: &Meta<'_>, linked: bool, what: &str) -> Decided {
+/// An object that is no stamped child but asks for a gang itself, in a way that this version cannot
+/// serve.
+fn declarer(review: &Review<'_>, child: &Child<'_>) -> Decided {
+    let meta = child.meta;
     let asks = |key: &&str| !matches!(meta.annotation(key), None | Some("Off"));
     let asked = [keys::GANG_MODE, keys::GANG_NAME].into_iter().find(asks);
     let Some(key) = asked.filter(|_| review.operation == Operation::Create) else {
         return Decided::untouched();
     };
     let at = FieldPath::new("metadata").child("annotations").key(key);
-    if meta.controller_kind() != Some("JobSet") {
-        let detail = format!("this version of Muster makes no gangs of {what}; use a JobSet");
-        return deny(vec![FieldError::forbidden(at, detail)]);
-    }
-    // JobSet copies the annotation to its Jobs. A link of the user's own is why it has no stamp.
-    if linked {
+    let owner = meta.controller_kind();
+    let mut workloads = object::workloads().map(|facts| facts.kind.name);
+    let Some(owner) = workloads.find(|kind| owner == Some(kind)) else {
+        return deny(vec![FieldError::forbidden(at, child.unserved)]);
+    };
+    // The controller copies the annotation. A link of the user's own is why it has no stamp.
+    if child.pods.existing_link().is_some() {
         return Decided::untouched();
     }
-    let warning = format!(
-        "{at}: the JobSet was created without Muster, so this Job is no gang; create it anew"
-    );
-    let patch = PatchBuilder::default().finish();
-    Decision::allow(patch, vec![warning]).about(String::new())
+    let kind = review.kind.name;
+    left_alone(&format!(
+        "{at}: the {owner} was created without Muster, so this {kind} does not run as a gang; \
+         recreate the {owner}"
+    ))
+}
+
+/// A stamped child, its gang, and what it must carry.
+struct Linked<'c> {
+    child: &'c Child<'c>,
+    member: Member,
+    marks: Marks,
+    backend: &'static dyn Scheduler,
+}
+
+impl<'c> Linked<'c> {
+    fn new(
+        child: &'c Child<'c>,
+        labels: &dyn Marked,
+        stamp: Stamp,
+        namespace: &str,
+        cluster: &Snapshot,
+    ) -> Result<Self, Vec<FieldError>> {
+        let backend = scheduler::stamped(&stamp, cluster).map_err(|unavailable| {
+            let detail = unavailable.to_string();
+            let scheduler = stamp.scheduler.as_str();
+            vec![FieldError::invalid(child::stamp_path(), scheduler, detail)]
+        })?;
+        let round = child
+            .pods
+            .meta
+            .map(|meta| child::round(meta))
+            .unwrap_or_default();
+        let member = identify(labels, namespace, stamp, backend.round(round))?;
+        let mut marks = backend.link(&member, &|| child.shape());
+        marks.labels.insert(keys::INDEX, member.index().to_string());
+        Ok(Self {
+            child,
+            member,
+            marks,
+            backend,
+        })
+    }
+
+    fn decide_pod(&self, phase: Phase, patch: PatchBuilder) -> Decided {
+        if let Some(error) = self.foreign_link() {
+            return deny(vec![error]);
+        }
+        if phase == Phase::Mutate {
+            return self.write(patch);
+        }
+        let errors = [self.lost_link(), self.other_scheduler()];
+        let errors: Vec<FieldError> = errors.into_iter().flatten().collect();
+        if errors.is_empty() {
+            Decision::untouched().about(self.name())
+        } else {
+            deny(errors)
+        }
+    }
+
+    /// Links the pods of a template, when it is created and when it is resumed for a new gang.
+    fn decide_template(
+        &self,
+        phase: Phase,
+        operation: Operation,
+        old: Option<&Child<'_>>,
+        cluster: &Snapshot,
+        patch: PatchBuilder,
+    ) -> Decided {
+        let suspended = |pods: &Pods<'_>| matches!(pods.holder, Holder::Template { suspended, .. } if suspended);
+        let resumes = old.is_some_and(|old| suspended(&old.pods) && !suspended(&self.child.pods));
+        let relink = resumes && self.backend.abilities().resume == Resume::NewGang;
+        let links_here = self.backend.link_site(cluster) == LinkSite::JobTemplate;
+        let wanted = phase == Phase::Mutate && links_here;
+        if !wanted || !(relink || operation == Operation::Create) {
+            return Decision::untouched().about(self.name());
+        }
+        match self.foreign_link() {
+            // A resume moves the link from the old round's gang to the new one's.
+            Some(error) if !relink => deny(vec![error]),
+            _ => self.write(patch),
+        }
+    }
+
+    fn name(&self) -> String {
+        self.member.name().to_string()
+    }
+
+    fn write(&self, mut patch: PatchBuilder) -> Decided {
+        let pods = &self.child.pods;
+        patch.marks(pods.path(), pods.meta, pods.spec, &self.marks);
+        Decision::allow(patch.finish(), Vec::new()).about(self.name())
+    }
+
+    /// A link that is not this gang's: the pod would count elsewhere, and the gang wait for it.
+    fn foreign_link(&self) -> Option<FieldError> {
+        let link = self
+            .child
+            .pods
+            .existing_link()
+            .filter(|_| !self.is_ours())?;
+        let detail = format!(
+            "the pod belongs to the gang {}, which would wait for it; remove this link, or ask for \
+             no gang on the workload",
+            self.name()
+        );
+        Some(FieldError::forbidden(link.at, detail))
+    }
+
+    /// A pod of a gang that reaches the second phase without its link would be scheduled alone.
+    fn lost_link(&self) -> Option<FieldError> {
+        if self.is_ours() {
+            return None;
+        }
+        let metadata = FieldPath::new("metadata");
+        let marks = &self.marks;
+        let mut annotations = marks.annotations.keys().filter(|key| is_link(key));
+        let mut labels = marks.labels.keys().filter(|key| is_link(key));
+        let at = match (&marks.link_field, annotations.next(), labels.next()) {
+            (Some((field, _)), _, _) => FieldPath::new("spec").child(field),
+            (_, Some(key), _) => metadata.child("annotations").key(key),
+            (_, _, Some(key)) => metadata.child("labels").key(key),
+            (None, None, None) => metadata,
+        };
+        Some(FieldError::required(at, self.backend.lost_link()))
+    }
+
+    /// A pod that another scheduler would bind, by itself.
+    fn other_scheduler(&self) -> Option<FieldError> {
+        let name = self.child.pods.spec.scheduler_name.as_deref();
+        let name = name.unwrap_or("default-scheduler");
+        let (kind, entry) = (self.backend.kind(), self.backend.entry());
+        (!entry.fits(name)).then(|| {
+            let hint = scheduler::named(name).map_or("", |entry| entry.stray_name_hint);
+            let detail = format!(
+                "the pod's gang is for {kind}, which listens to {:?}; another scheduler would \
+                 start the pod without the others{hint}",
+                entry.default_scheduler_name()
+            );
+            FieldError::invalid(FieldPath::new("spec").child("schedulerName"), name, detail)
+        })
+    }
+
+    fn is_ours(&self) -> bool {
+        let (marks, Pods { meta, spec, .. }) = (&self.marks, self.child.pods);
+        let label = |key: &str| meta.and_then(|m| m.label(key));
+        let annotation = |key: &str| meta.and_then(|m| m.annotation(key));
+        let mut links = marks.labels.iter().filter(|(key, _)| **key != keys::INDEX);
+        let labels = links.all(|(k, v)| holds(k, label(k), v));
+        let mut annotations = marks.annotations.iter();
+        let annotations = annotations.all(|(k, v)| holds(k, annotation(k), v));
+        let field = marks.link_field.as_ref();
+        let field = field.is_none_or(|(name, value)| spec.has_field(name, value));
+        labels && annotations && field
+    }
+}
+
+fn is_link(key: &str) -> bool {
+    scheduler::links().any(|link| link.key == key)
+}
+
+/// Whether a mark is there. A link says whose member the pod is; what else it carries may have
+/// changed with the pod (a scheduler may have it repeat its node selector).
+fn holds(key: &str, current: Option<&str>, wanted: &str) -> bool {
+    current.is_some_and(|current| current == wanted || !is_link(key))
 }

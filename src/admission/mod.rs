@@ -5,22 +5,18 @@
 //! and knows neither sockets nor metrics.
 
 mod children;
-pub mod jobsets;
-pub mod judge;
-mod linked;
-pub mod lws;
-pub mod object;
-pub mod patch;
+mod patch;
 mod response;
-pub mod review;
+mod review;
 mod stamps;
+mod workloads;
 
 pub use json_patch::Patch;
-pub use object::{Kind, Object};
 pub use review::{Operation, Review};
 
 use crate::gang::FieldError;
 use crate::scheduler::Snapshot;
+use crate::workload::Object;
 
 /// Which of the two webhook endpoints was called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -153,33 +149,25 @@ pub fn decide(phase: Phase, review: &Review<'_>, cluster: &Snapshot) -> Decided 
     {
         return Decided::untouched();
     }
-    match (&review.object, &review.old_object) {
-        (Some(Object::Unreadable(error)), _) | (_, Some(Object::Unreadable(error))) => {
-            unreadable(phase, error)
+    let (object, old) = (review.object.as_ref(), review.old_object.as_ref());
+    for object in [object, old].into_iter().flatten() {
+        if let Object::Unreadable(error) = object {
+            return unreadable(phase, error);
         }
-        (Some(Object::JobSet(new)), old) => {
-            let old = match old {
-                Some(Object::JobSet(old)) => Some(&**old),
-                _ => None,
-            };
-            jobsets::decide(phase, review, new, old, cluster)
+    }
+    let Some(object) = object else {
+        return Decided::untouched();
+    };
+    if let Some(workload) = object.workload() {
+        let old = old.and_then(Object::workload);
+        return workloads::decide(phase, review, workload, old, cluster);
+    }
+    match object.child() {
+        Some(child) => {
+            let old = old.and_then(Object::child);
+            children::decide(phase, review, &child, old.as_ref(), cluster)
         }
-        (Some(Object::LeaderWorkerSet(new)), old) => {
-            let old = match old {
-                Some(Object::LeaderWorkerSet(old)) => Some(&**old),
-                _ => None,
-            };
-            lws::decide(phase, review, new, old, cluster)
-        }
-        (Some(Object::Job(new)), old) => {
-            let old = match old {
-                Some(Object::Job(old)) => Some(old),
-                _ => None,
-            };
-            children::decide_job(phase, review, new, old, cluster)
-        }
-        (Some(Object::Pod(pod)), _) => children::decide_pod(phase, review, pod, cluster),
-        (None, _) => Decided::untouched(),
+        None => Decided::untouched(),
     }
 }
 
@@ -207,7 +195,7 @@ pub fn answer(phase: Phase, body: &[u8], cluster: &Snapshot) -> Result<Answer, U
         record: Record {
             uid: review.uid.to_string(),
             operation: review.operation.as_str(),
-            kind: review.kind.as_str(),
+            kind: review.kind.name,
             namespace: review.namespace().to_owned(),
             name: review.name().to_owned(),
             outcome: decided.decision.outcome(),

@@ -10,8 +10,8 @@ use json_patch::jsonptr::PointerBuf;
 use json_patch::{AddOperation, Patch, PatchOperation, RemoveOperation};
 use serde_json::{Map, Value};
 
-use crate::scheduler::{Marks, NativeLink};
-use crate::workload::child::PodSpec;
+use crate::scheduler::Marks;
+use crate::workload::template::PodSpec;
 use crate::workload::view::{Entries, Meta};
 
 /// A patch under construction.
@@ -58,11 +58,26 @@ impl PatchBuilder {
         }));
     }
 
-    /// Creates the steps of a path that are missing, outermost first.
-    pub fn parents(&mut self, steps: &[(&[&str], bool)]) {
-        for (path, present) in steps {
-            if !present {
-                self.set(path.iter().copied(), Value::Object(Map::new()));
+    /// Creates objects that are missing, outermost first.
+    pub fn create(&mut self, missing: &[Vec<String>]) {
+        for path in missing {
+            let path = path.iter().map(String::as_str);
+            self.set(path, Value::Object(Map::new()));
+        }
+    }
+
+    /// Adds all of another patch of the same object.
+    pub fn append(&mut self, other: Self) {
+        self.operations.extend(other.operations);
+        for metadata in other.metadata {
+            match self.metadata.iter_mut().find(|m| m.base == metadata.base) {
+                Some(same) => {
+                    same.labels.entries.extend(metadata.labels.entries);
+                    same.annotations
+                        .entries
+                        .extend(metadata.annotations.entries);
+                }
+                None => self.metadata.push(metadata),
             }
         }
     }
@@ -145,33 +160,14 @@ impl PatchBuilder {
     ) {
         self.metadata(base, meta, &marks.labels, &marks.annotations);
         self.scheduler_name(base, spec.scheduler_name.as_deref(), marks);
-        if let Some(link) = &marks.native
-            && !has_link(spec, link)
+        if let Some((field, value)) = &marks.link_field
+            && !spec.has_field(field, value)
         {
-            self.set(join(base, &["spec", link.field()]), link.to_value());
+            self.set(join(base, &["spec", field]), value.clone());
         }
         for (field, value) in &marks.fields {
             self.set(join(base, &["spec", field]), value.clone());
         }
-    }
-}
-
-/// Whether a pod spec already carries exactly this link.
-pub fn has_link(spec: &PodSpec<'_>, link: &NativeLink) -> bool {
-    match link {
-        NativeLink::SchedulingGroup { pod_group_name } => spec
-            .scheduling_group
-            .as_ref()
-            .is_some_and(|group| group.pod_group_name.as_deref() == Some(pod_group_name)),
-        NativeLink::WorkloadRef {
-            name,
-            pod_group,
-            replica_key,
-        } => spec.workload_ref.as_ref().is_some_and(|current| {
-            current.name.as_deref() == Some(name)
-                && current.pod_group.as_deref() == Some(pod_group)
-                && current.pod_group_replica_key.as_deref() == replica_key.as_deref()
-        }),
     }
 }
 

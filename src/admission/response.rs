@@ -94,7 +94,7 @@ pub fn encode(review: &Review<'_>, decision: &Decision) -> Result<Vec<u8>, serde
 
 /// The Status of Kubernetes' own validation: 422, every violation a cause.
 fn status<'a>(review: &'a Review<'_>, errors: &'a [FieldError]) -> Status<'a> {
-    let (kind, group, name) = (review.kind.as_str(), review.kind.group(), review.name());
+    let (kind, group, name) = (review.kind.name, review.kind.group, review.name());
     let full_kind = match group {
         "" => kind.to_owned(),
         group => format!("{kind}.{group}"),

@@ -7,13 +7,14 @@
 use std::fmt;
 use std::marker::PhantomData;
 
-use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, Visitor};
+use serde::de::{Deserializer, Error as _, MapAccess, Visitor};
 use serde::{Deserialize, de::IgnoredAny};
 use serde_json::value::RawValue;
 
 use super::Unanswerable;
-use super::object::{self, Kind, Object};
+use crate::workload::object::{self, Seed};
 use crate::workload::view::{Meta, Text};
+use crate::workload::{Kind, Object};
 
 const API_VERSION: &str = "admission.k8s.io/v1";
 
@@ -42,7 +43,7 @@ impl Operation {
 #[derive(Debug)]
 pub struct Review<'a> {
     pub uid: Text<'a>,
-    pub kind: Kind,
+    pub kind: &'static Kind,
     pub operation: Operation,
     pub sub_resource: Option<Text<'a>>,
     pub username: Option<Text<'a>>,
@@ -84,8 +85,9 @@ impl<'a> Review<'a> {
             Some(KindRead::Known(kind)) => kind,
             Some(KindRead::Other(other)) => {
                 return unsupported(format!(
-                    "{other:?} is no kind that Muster handles (JobSet, LeaderWorkerSet, Job, Pod): \
-                     the webhook configuration sends too much"
+                    "{other:?} is no kind that Muster handles ({}): the webhook configuration \
+                     sends too much",
+                    object::names().join(", ")
                 ));
             }
             None => return unsupported("the request has no kind".into()),
@@ -121,7 +123,7 @@ impl<'a> Review<'a> {
         match self.name.as_deref() {
             Some(name) if !name.is_empty() => name,
             _ => {
-                let meta = self.object.as_ref().and_then(Object::metadata);
+                let meta = self.object.as_ref().and_then(Object::meta);
                 meta.map_or("", Meta::display_name)
             }
         }
@@ -166,7 +168,7 @@ struct Request<'a, S> {
 
 #[derive(Debug)]
 enum KindRead {
-    Known(Kind),
+    Known(&'static Kind),
     Other(String),
 }
 
@@ -211,7 +213,7 @@ impl<'de: 'a, 'a, S: Slot<'a>> Visitor<'de> for RequestVisitor<'a, S> {
                 "kind" => {
                     let found: Option<GroupKind<'de>> = map.next_value()?;
                     request.kind = found.map(|found| {
-                        Kind::of(&found.group, &found.kind).map_or_else(
+                        object::kind_of(&found.group, &found.kind).map_or_else(
                             || KindRead::Other(found.kind.to_string()),
                             KindRead::Known,
                         )
@@ -243,7 +245,7 @@ trait Slot<'a>: Sized {
         kind: Option<&KindRead>,
     ) -> Result<Option<Self>, A::Error>;
 
-    fn object(self, kind: Kind) -> Object<'a>;
+    fn object(self, kind: &Kind) -> Object<'a>;
 }
 
 /// Read in the first pass.
@@ -259,31 +261,11 @@ impl<'a> Slot<'a> for Typed<'a> {
             // `object` came before `kind`, or the kind is foreign: the second pass sorts it out.
             return Err(A::Error::custom("the kind is not known yet"));
         };
-        Ok(map.next_value_seed(OfKind(*kind))?.map(Self))
+        Ok(map.next_value_seed(Seed(kind))?.map(Self))
     }
 
-    fn object(self, _kind: Kind) -> Object<'a> {
-        self.0
-    }
-}
-
-struct OfKind(Kind);
-
-impl<'de> DeserializeSeed<'de> for OfKind {
-    type Value = Option<Object<'de>>;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
-        Ok(match self.0 {
-            Kind::JobSet => {
-                Option::deserialize(deserializer)?.map(|jobset| Object::JobSet(Box::new(jobset)))
-            }
-            Kind::LeaderWorkerSet => {
-                let lws = Option::deserialize(deserializer)?;
-                lws.map(|lws| Object::LeaderWorkerSet(Box::new(lws)))
-            }
-            Kind::Job => Option::deserialize(deserializer)?.map(Object::Job),
-            Kind::Pod => Option::deserialize(deserializer)?.map(Object::Pod),
-        })
+    fn object(self, _kind: &Kind) -> Object<'a> {
+        self.0.checked()
     }
 }
 
@@ -300,7 +282,7 @@ impl<'a> Slot<'a> for Raw<'a> {
         Ok(raw.map(Raw))
     }
 
-    fn object(self, kind: Kind) -> Object<'a> {
-        object::read(kind, self.0.get()).unwrap_or_else(Object::Unreadable)
+    fn object(self, kind: &Kind) -> Object<'a> {
+        Object::read(kind, self.0.get())
     }
 }

@@ -1,42 +1,17 @@
-//! The stamps of a JobSet's templates: written when it is created, looked for ever after.
+//! The stamps of a workload's templates: written, looked for, and put back when an update drops
+//! them. The same for every kind.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
-use super::judge::Judged;
 use super::patch::PatchBuilder;
-use crate::gang::{FieldError, FieldPath, Part, Plan, Role, SchedulerKind, Stamp};
-use crate::scheduler::Scheduler;
-use crate::workload::jobset::update;
-use crate::workload::jobset::view::{JobSet, ReplicatedJob};
-use crate::workload::keys;
-use crate::workload::view::Meta;
+use crate::gang::{FieldError, Part, Plan, Role, Round, Stamp};
+use crate::judge::Judged;
+use crate::scheduler::{Marks, Scheduler};
+use crate::workload::{GangFields, Site, Workload, child, keys, site};
 
-/// The path of a ReplicatedJob's pod template.
-fn pods_path(index: &str) -> [&str; 6] {
-    [
-        "spec",
-        "replicatedJobs",
-        index,
-        "template",
-        "spec",
-        "template",
-    ]
-}
+type Entries = BTreeMap<&'static str, String>;
 
-/// The two metadata of a ReplicatedJob's template: the Job's and its pods'.
-fn templates<'j>(
-    index: &'j str,
-    job: &'j ReplicatedJob<'j>,
-) -> [(Vec<&'j str>, Option<&'j Meta<'j>>); 2] {
-    let outer = vec!["spec", "replicatedJobs", index, "template"];
-    let inner = [&outer[..], &["spec", "template"]].concat();
-    [
-        (outer, job.template.metadata.as_ref()),
-        (inner, job.template.spec.template.metadata.as_ref()),
-    ]
-}
-
-/// A ReplicatedJob's place in the plan.
+/// The place in the plan of the pods of one role.
 #[derive(Clone, Copy)]
 struct Seat<'p> {
     ordinal: usize,
@@ -44,100 +19,124 @@ struct Seat<'p> {
     role: &'p Role,
 }
 
-/// The part and the role that a ReplicatedJob's pods belong to.
-fn seat<'p>(plan: &'p Plan, job: &ReplicatedJob<'_>) -> Option<Seat<'p>> {
-    plan.parts.iter().enumerate().find_map(|(ordinal, part)| {
-        let mut roles = part.roles().iter();
-        let role = roles.find(|role| *role.name == *job.name)?;
-        Some(Seat {
-            ordinal,
-            part,
-            role,
-        })
-    })
+/// The seats of a plan, by role.
+fn seats(plan: &Plan) -> HashMap<&str, Seat<'_>> {
+    let mut seats = HashMap::new();
+    for (ordinal, part) in plan.parts.iter().enumerate() {
+        for role in part.roles() {
+            seats.entry(role.name.as_str()).or_insert(Seat {
+                ordinal,
+                part,
+                role,
+            });
+        }
+    }
+    seats
 }
 
-/// What Muster writes on both templates of a ReplicatedJob.
-fn stamp_marks(
-    plan: &Plan,
-    seat: Seat<'_>,
-    backend: &dyn Scheduler,
-) -> (
-    BTreeMap<&'static str, String>,
-    BTreeMap<&'static str, String>,
-) {
-    let mut stamp = Stamp::new(backend.kind(), seat.ordinal, seat.part);
-    backend.fill(plan, seat.part, seat.role, &mut stamp);
-    (
-        BTreeMap::from([(keys::GANG, seat.part.name().as_str().to_owned())]),
-        BTreeMap::from([(keys::STAMP, stamp.to_json())]),
-    )
+/// What Muster writes on the templates of one role.
+struct Stamping {
+    labels: Entries,
+    annotations: Entries,
+    /// What the scheduler is told besides, on the template of pods.
+    pods: Marks,
 }
 
-/// Stamps a new JobSet: the scheduler on itself, and on each template of a gang what a link will
+impl Stamping {
+    fn new(workload: &dyn Workload, plan: &Plan, seat: Seat<'_>, backend: &dyn Scheduler) -> Self {
+        let mut stamp = Stamp::new(backend.kind(), seat.ordinal, seat.part);
+        workload.extend_stamp(plan, &mut stamp);
+        backend.extend_stamp(plan, seat.part, seat.role, &mut stamp);
+        let pods = backend.template_marks(plan, seat.role);
+        // Where a template is stamped again, the user's own name must be told from Muster's.
+        if let GangFields::WithTemplate(_) = workload.facts().gang_fields {
+            stamp.scheduler_name.clone_from(&pods.scheduler_name);
+        }
+        Self {
+            labels: BTreeMap::from([(keys::GANG, workload.label(seat.part).into_owned())]),
+            annotations: BTreeMap::from([(keys::STAMP, stamp.to_json())]),
+            pods,
+        }
+    }
+
+    /// What is written on one site.
+    fn at(&self, site: &Site<'_>) -> Marks {
+        let mut marks = match site.pods {
+            Some(_) => self.pods.clone(),
+            None => Marks::default(),
+        };
+        marks.labels.extend(self.labels.clone());
+        marks.annotations.extend(self.annotations.clone());
+        marks
+    }
+}
+
+/// Each site of a workload with what Muster writes there; nothing where its pods are in no gang.
+fn stampings<'o>(workload: &'o dyn Workload, judged: &Judged) -> Vec<(Site<'o>, Option<Marks>)> {
+    let seats = seats(&judged.plan);
+    let mut last: Option<(&str, Option<Stamping>)> = None;
+    let mut all = Vec::new();
+    for site in workload.sites() {
+        // Sites of one role follow each other.
+        if last.as_ref().is_none_or(|(role, _)| *role != site.role) {
+            let seat = judged.backend.zip(seats.get(site.role));
+            let stamping =
+                seat.map(|(backend, seat)| Stamping::new(workload, &judged.plan, *seat, backend));
+            last = Some((site.role, stamping));
+        }
+        let stamping = last.as_ref().and_then(|(_, stamping)| stamping.as_ref());
+        let marks = stamping.map(|stamping| stamping.at(&site));
+        all.push((site, marks));
+    }
+    all
+}
+
+/// Stamps a workload: the scheduler on itself, and on each template of a gang what a link will
 /// need. Stamps of a copied manifest that no longer hold are removed.
-pub fn stamp(patch: &mut PatchBuilder, jobset: &JobSet<'_>, judged: &Judged) {
-    if jobset.metadata.annotation(keys::ROUND).is_some() {
+pub fn stamp(patch: &mut PatchBuilder, workload: &dyn Workload, judged: &Judged) {
+    let meta = workload.meta();
+    if meta.annotation(keys::ROUND).is_some() {
         patch.remove(&["metadata", "annotations", keys::ROUND]);
     }
     if let Some(backend) = judged.backend {
-        let scheduler = BTreeMap::from([(keys::SCHEDULER, backend.kind().as_str().to_owned())]);
-        patch.metadata(&[], Some(&jobset.metadata), &BTreeMap::new(), &scheduler);
+        let scheduler = (keys::SCHEDULER, backend.kind().as_str().to_owned());
+        let mode = judged.mode.map(|mode| (keys::GANG_MODE, mode.to_owned()));
+        let own: Entries = mode.into_iter().chain([scheduler]).collect();
+        patch.metadata(&[], Some(meta), &BTreeMap::new(), &own);
     }
-    for (i, job) in jobset.spec.replicated_jobs.iter().enumerate() {
-        let index = i.to_string();
-        let seat = seat(&judged.plan, job);
-        let marks = judged.backend.zip(seat).map(|(backend, seat)| {
-            let (labels, annotations) = stamp_marks(&judged.plan, seat, backend);
-            (labels, annotations, backend.stamp(&judged.plan, seat.role))
-        });
-        if marks.is_some() {
-            create_parents(patch, &index, job);
+    for (site, marks) in stampings(workload, judged) {
+        let renamed = marks
+            .as_ref()
+            .is_some_and(|marks| marks.scheduler_name.is_some());
+        if !renamed && site.is_named_by_muster() {
+            remove(patch, &site, &["spec", "schedulerName"]);
         }
-        for (base, meta) in templates(&index, job) {
-            let stale = |key| meta.is_some_and(|m| m.annotation(key).is_some());
-            if stale(keys::ROUND) {
-                patch.remove(&[&base[..], &["metadata", "annotations", keys::ROUND]].concat());
-            }
-            match &marks {
-                Some((labels, annotations, _)) => {
-                    patch.metadata(&base, meta, labels, annotations);
-                }
-                None => {
-                    if stale(keys::STAMP) {
-                        patch.remove(
-                            &[&base[..], &["metadata", "annotations", keys::STAMP]].concat(),
-                        );
-                    }
-                    if meta.is_some_and(|m| m.label(keys::GANG).is_some()) {
-                        patch.remove(&[&base[..], &["metadata", "labels", keys::GANG]].concat());
-                    }
-                }
-            }
+        let stale = |key| site.annotation(key).is_some();
+        if stale(keys::ROUND) {
+            remove(patch, &site, &["metadata", "annotations", keys::ROUND]);
         }
-        if let Some((_, _, marks)) = &marks {
-            let base = pods_path(&index);
-            let template = &job.template.spec.template;
-            let meta = template.metadata.as_ref();
-            patch.metadata(&base, meta, &marks.labels, &marks.annotations);
-            let name = template.spec.scheduler_name.as_deref();
-            patch.scheduler_name(&base, name, marks);
+        if let Some(marks) = marks {
+            patch.create(&site.missing);
+            write(patch, &site, &marks);
+            continue;
+        }
+        if stale(keys::STAMP) {
+            remove(patch, &site, &["metadata", "annotations", keys::STAMP]);
+        }
+        if site.label(keys::GANG).is_some() {
+            remove(patch, &site, &["metadata", "labels", keys::GANG]);
         }
     }
 }
 
-/// Creates what a stamp needs and the ReplicatedJob lacks. The schema or the Job's own validation
-/// says what else is missing; a patch that does not apply would hide it.
-fn create_parents(patch: &mut PatchBuilder, index: &str, job: &ReplicatedJob<'_>) {
-    let pods = pods_path(index);
-    let pod_spec = [&pods[..], &["spec"]].concat();
-    let template = &job.template;
-    patch.parents(&[
-        (&pods[..4], template.present),
-        (&pods[..5], template.spec.present),
-        (&pods[..], template.spec.template.present),
-        (&pod_spec, template.spec.template.spec.present),
-    ]);
+fn remove(patch: &mut PatchBuilder, site: &Site<'_>, rest: &[&str]) {
+    patch.remove(&[&site.tokens()[..], rest].concat());
+}
+
+fn write(patch: &mut PatchBuilder, site: &Site<'_>, marks: &Marks) {
+    let path = site.tokens();
+    patch.metadata(&path, site.meta, &marks.labels, &marks.annotations);
+    patch.scheduler_name(&path, site.scheduler_name(), marks);
 }
 
 /// How closely stamps are looked at.
@@ -145,116 +144,185 @@ fn create_parents(patch: &mut PatchBuilder, index: &str, job: &ReplicatedJob<'_>
 pub enum Stamps {
     /// As they would be written now.
     Exact,
-    /// There, for the right part: a JobSet may have been scaled since it was stamped.
+    /// There, for the right part: a workload may have been scaled since it was stamped.
     Present,
 }
 
-/// A JobSet that is stored without its stamps would run without a gang.
-pub fn missing_stamps(jobset: &JobSet<'_>, judged: &Judged, how: Stamps) -> Vec<FieldError> {
-    let Some(backend) = judged.backend else {
-        return Vec::new();
-    };
-    let jobs = jobset.spec.replicated_jobs.iter().enumerate();
-    let members = jobs.filter_map(|(i, job)| Some((i, job, seat(&judged.plan, job)?)));
-    let mut errors = Vec::new();
-    for (i, job, seat) in members {
-        let (labels, annotations) = stamp_marks(&judged.plan, seat, backend);
-        let index = i.to_string();
-        let stamped = templates(&index, job).into_iter().all(|(base, meta)| {
-            let outer = base.len() == 4;
-            meta.is_some_and(|meta| {
-                let exact = annotations
-                    .iter()
-                    .all(|(k, v)| meta.annotation(k) == Some(v));
-                let present = annotations.keys().all(|k| meta.annotation(k).is_some());
-                let label = labels.iter().all(|(k, v)| meta.label(k) == Some(v));
-                match how {
-                    Stamps::Exact => label && exact,
-                    // Jobs are selected by the outer label, which JobSet keeps immutable.
-                    Stamps::Present => present && (outer || label),
-                }
-            })
-        });
-        let stamped_marks = backend.stamp(&judged.plan, seat.role);
-        let named = stamped_marks.scheduler_name.is_none();
-        if !stamped || !named {
-            let at = FieldPath::new("spec").child("replicatedJobs").index(i);
-            let labels = at.child("template").child("metadata").child("labels");
-            errors.push(FieldError::required(
-                labels.key(keys::GANG),
-                "this template lacks the stamp of its gang, and its pods would start alone: it was \
-                 no part of the gang when the JobSet was created, or a webhook changed it after \
-                 Muster's mutating webhook; create the JobSet anew",
-            ));
+/// A workload that is stored without its stamps would run without a gang. One error for each role.
+pub fn missing(workload: &dyn Workload, judged: &Judged, how: Stamps) -> Vec<FieldError> {
+    let mut errors: Vec<FieldError> = Vec::new();
+    let (mut first, mut told) = (None, None);
+    for (site, marks) in stampings(workload, judged) {
+        let Some(marks) = marks else {
+            continue;
+        };
+        if first.as_ref().is_none_or(|(role, _)| *role != site.role) {
+            let labels = site.at.child("metadata").child("labels");
+            first = Some((site.role, labels.key(keys::GANG)));
+        }
+        if told != Some(site.role) && lacks(&site, &marks, how) {
+            told = Some(site.role);
+            let at = first.as_ref().map(|(_, at)| at.clone()).unwrap_or_default();
+            errors.push(FieldError::required(at, lost(workload)));
         }
     }
     errors
 }
 
-/// Puts back what the scheduler was promised on pod templates and an update has dropped with its
-/// list of ReplicatedJobs: the scheduler's name, and labels and annotations of its own.
-pub fn keep_marks(
-    patch: &mut PatchBuilder,
-    old: &JobSet<'_>,
-    new: &JobSet<'_>,
-    plan: &Plan,
-    backend: Option<&dyn Scheduler>,
-) {
-    let Some(backend) = backend else {
-        return;
+fn lost(workload: &dyn Workload) -> String {
+    let webhook = "a webhook changed it after Muster's mutating webhook";
+    let kind = workload.facts().kind.name;
+    let why = match workload.facts().gang_fields {
+        GangFields::Fixed => format!(
+            "it was not part of the gang when the {kind} was created, or {webhook}; recreate the \
+             {kind}"
+        ),
+        GangFields::WithTemplate(_) => webhook.to_owned(),
     };
-    for (i, job) in new.spec.replicated_jobs.iter().enumerate() {
-        let before = old.spec.replicated_jobs.iter().find(|b| b.name == job.name);
-        let Some((before, seat)) = before.zip(seat(plan, job)) else {
+    format!("this template lacks the stamp of its gang, and its pods would start alone: {why}")
+}
+
+fn lacks(site: &Site<'_>, marks: &Marks, how: Stamps) -> bool {
+    let label = |(key, value): (&&str, &String)| site.label(key) == Some(value);
+    let annotation = |(key, value): (&&str, &String)| site.annotation(key) == Some(value);
+    let stamped = match how {
+        Stamps::Exact => marks.labels.iter().all(label) && marks.annotations.iter().all(annotation),
+        // The outer label, by which children are selected, is immutable in the workload itself.
+        Stamps::Present => {
+            let gang = marks.labels.get_key_value(keys::GANG);
+            let labelled = site.pods.is_none() || gang.is_some_and(label);
+            site.annotation(keys::STAMP).is_some() && labelled
+        }
+    };
+    let wanted = marks.scheduler_name.as_deref();
+    let named = wanted.is_none() || wanted == site.scheduler_name();
+    !stamped || !named
+}
+
+/// What Muster wrote into the stored templates and the update lacks, with the stored values:
+/// another version of Muster may have written them in other words.
+pub fn put_back(old: &dyn Workload, new: &dyn Workload, before: &Judged) -> PatchBuilder {
+    let mut patch = PatchBuilder::default();
+    let Some(backend) = before.backend else {
+        return patch;
+    };
+    let sites = new.sites();
+    let sites = site::by_key(&sites);
+    for (was, marks) in stampings(old, before) {
+        let (Some(site), Some(mut marks)) = (sites.get(&was.key()), marks) else {
             continue;
         };
-        let index = i.to_string();
-        let base = pods_path(&index);
-        let (before, template) = (&before.template.spec.template, &job.template.spec.template);
-        let (was, meta) = (before.metadata.as_ref(), template.metadata.as_ref());
-        let mut marks = backend.stamp(plan, seat.role);
-        marks.labels.retain(|key, value| {
-            was.and_then(|m| m.label(key)) == Some(value)
-                && meta.and_then(|m| m.label(key)).is_none()
+        if was.annotation(keys::STAMP).is_none() {
+            continue;
+        }
+        let dropped =
+            |was: Option<&str>, is: Option<&str>| was.filter(|_| is.is_none()).map(str::to_owned);
+        keep_dropped(&mut marks.labels, |key| {
+            dropped(was.label(key), site.label(key))
         });
-        marks.annotations.retain(|key, value| {
-            was.and_then(|m| m.annotation(key)) == Some(value)
-                && meta.and_then(|m| m.annotation(key)).is_none()
+        keep_dropped(&mut marks.annotations, |key| {
+            dropped(was.annotation(key), site.annotation(key))
         });
-        patch.metadata(&base, meta, &marks.labels, &marks.annotations);
-        let name = before.spec.scheduler_name.as_deref();
-        let dropped = template.spec.scheduler_name.is_none() && template.spec.present;
+        let present = site.pods.is_some_and(|pods| pods.spec.present);
         // Kubernetes fills in its own name by itself.
-        let kept = name.filter(|_| dropped && backend.kind() != SchedulerKind::Native);
-        marks.scheduler_name = kept.map(str::to_owned);
-        patch.scheduler_name(&base, None, &marks);
+        let ours = present && !backend.entry().is_filled_in();
+        let name = dropped(was.scheduler_name(), site.scheduler_name());
+        marks.scheduler_name = name.filter(|_| ours);
+        write(&mut patch, site, &marks);
+    }
+    patch
+}
+
+fn keep_dropped(marks: &mut Entries, dropped: impl Fn(&str) -> Option<String>) {
+    let keys: Vec<&'static str> = marks.keys().copied().collect();
+    for key in keys {
+        match dropped(key) {
+            Some(value) => marks.insert(key, value),
+            None => marks.remove(key),
+        };
     }
 }
 
-/// Writes the round that the update leaves the JobSet in: on itself, and on the pod templates of
-/// its gangs, from where JobSet merges it into the Jobs that it resumes.
-pub fn stamp_round(patch: &mut PatchBuilder, old: &JobSet<'_>, new: &JobSet<'_>) {
-    let round = update::round_after(old, new);
-    // By the stored object: an update may have dropped the stamps, which are put back.
-    let stamped = |job: &ReplicatedJob<'_>| {
-        let before = old.spec.replicated_jobs.iter().find(|b| b.name == job.name);
-        let meta = before.and_then(|job| job.template.spec.template.metadata.as_ref());
-        meta.is_some_and(|m| m.annotation(keys::STAMP).is_some())
-    };
+/// Takes what an earlier stamp told the scheduler out of templates that are stamped again, as far as
+/// it stands there unchanged: another scheduler, or none, knows nothing of it.
+pub fn take_back(
+    patch: &mut PatchBuilder,
+    old: &dyn Workload,
+    new: &dyn Workload,
+    before: &Judged,
+    now: &Judged,
+) {
+    let wanted = stampings(new, now);
+    let by_key: HashMap<_, _> = wanted
+        .iter()
+        .map(|(site, marks)| (site.key(), (site, marks)))
+        .collect();
+    for (was, marks) in stampings(old, before) {
+        let Some(marks) = marks else {
+            continue;
+        };
+        let Some((site, wanted)) = by_key.get(&was.key()) else {
+            continue;
+        };
+        let own = |key: &str| key == keys::GANG || key == keys::STAMP;
+        let kept = |wanted: Option<&Entries>, key: &str| {
+            own(key) || wanted.is_some_and(|wanted| wanted.contains_key(key))
+        };
+        let labels = wanted.as_ref().map(|wanted| &wanted.labels);
+        let stale = marks.labels.iter().filter(|(key, _)| !kept(labels, key));
+        for (key, _) in stale.filter(|(key, value)| site.label(key) == Some(value)) {
+            remove(patch, site, &["metadata", "labels", key]);
+        }
+        let annotations = wanted.as_ref().map(|wanted| &wanted.annotations);
+        let stale = marks
+            .annotations
+            .iter()
+            .filter(|(key, _)| !kept(annotations, key));
+        for (key, _) in stale.filter(|(key, value)| site.annotation(key) == Some(value)) {
+            remove(patch, site, &["metadata", "annotations", key]);
+        }
+    }
+}
+
+/// Says which names of a scheduler are gone: the user may have meant them by now.
+pub fn taken_back(old: &dyn Workload, new: &dyn Workload) -> Vec<String> {
+    let before = old.sites();
+    let before = site::by_key(&before);
+    let sites = new.sites();
+    let gone = sites.iter().filter_map(|site| {
+        let was = before.get(&site.key())?;
+        let name = was.scheduler_name().filter(|_| was.is_named_by_muster())?;
+        let at = site.at.child("spec").child("schedulerName");
+        site.scheduler_name().is_none().then(|| {
+            format!(
+                "{at}: {name:?} was written by Muster and is removed: the pods go to the default \
+                 scheduler, unless the next update names another"
+            )
+        })
+    });
+    gone.collect()
+}
+
+/// Writes the round that an update leaves the workload in: on itself, and on the pod templates of
+/// its gangs, from where it reaches the children that are resumed.
+pub fn stamp_round(patch: &mut PatchBuilder, old: &dyn Workload, new: &dyn Workload, round: Round) {
     let annotations = BTreeMap::from([(keys::ROUND, round.0.to_string())]);
     let none = BTreeMap::new();
+    let before = old.sites();
+    let before = site::by_key(&before);
     let mut any = false;
-    for (i, job) in new.spec.replicated_jobs.iter().enumerate() {
-        let meta = job.template.spec.template.metadata.as_ref();
-        if !stamped(job) {
+    for site in new.sites().iter().filter(|site| site.pods.is_some()) {
+        // By the stored object: an update may have dropped the stamps, which are put back.
+        let was = before.get(&site.key());
+        if was.is_none_or(|was| was.annotation(keys::STAMP).is_none()) {
             continue;
         }
         any = true;
-        if meta.map(update::round).unwrap_or_default() != round {
-            patch.metadata(&pods_path(&i.to_string()), meta, &none, &annotations);
+        if site.meta.map(|meta| child::round(meta)).unwrap_or_default() != round {
+            patch.metadata(&site.tokens(), site.meta, &none, &annotations);
         }
     }
-    if any && update::round(&new.metadata) != round {
-        patch.metadata(&[], Some(&new.metadata), &none, &annotations);
+    if any && child::round(new.meta()) != round {
+        patch.metadata(&[], Some(new.meta()), &none, &annotations);
     }
 }

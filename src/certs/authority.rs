@@ -77,7 +77,7 @@ impl Subject {
 }
 
 /// An address as a certificate tells it back: `0:0::1` is `::1`. Else a leaf would seem to lack a
-/// name and be made anew for ever.
+/// name and be recreated for ever.
 fn canonical(name: &str) -> String {
     match name.parse::<IpAddr>() {
         Ok(address) => address.to_string(),

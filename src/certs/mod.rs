@@ -2,10 +2,12 @@
 //!
 //! An [`Authority`] signs leaves; [`files`] holds them in a directory laid out as a Kubernetes TLS
 //! Secret; [`Certificates`] is what the TLS listener serves, and it follows changes while it runs.
-//! Nothing here knows of HTTP, of metrics or of admission.
+//! [`keeper`] keeps the authorities in a cluster: in a Secret, and in the webhook configurations that
+//! must trust them. Nothing here knows of HTTP, of metrics, of admission or of gangs.
 
 pub mod authority;
 pub mod files;
+pub mod keeper;
 pub mod pair;
 pub mod reload;
 

@@ -5,10 +5,10 @@
 
 use serde_json::{Value, json};
 
-use crate::admission::object::Kind;
 use crate::admission::{self, Decision, Patch, Phase, Review};
 use crate::gang::FieldError;
 use crate::scheduler::Snapshot;
+use crate::workload::{Kind, object};
 
 /// Stands for the uid that only a cluster can give. Names made from it are examples.
 pub const STAND_IN_UID: &str = "00000000-0000-0000-0000-000000000000";
@@ -16,7 +16,7 @@ pub const STAND_IN_UID: &str = "00000000-0000-0000-0000-000000000000";
 /// An object after admission.
 #[derive(Debug)]
 pub struct Admitted {
-    pub kind: Kind,
+    pub kind: &'static Kind,
     pub namespace: String,
     pub name: String,
     /// The object as it would be stored; as it was sent when it is refused.
@@ -37,14 +37,18 @@ pub enum AdmitError {
 }
 
 /// The kind of an object, when Muster handles it.
-pub fn kind_of(object: &Value) -> Option<Kind> {
+pub fn kind_of(object: &Value) -> Option<&'static Kind> {
     let api_version = object["apiVersion"].as_str()?;
     let group = api_version.split_once('/').map_or("", |(group, _)| group);
-    Kind::of(group, object["kind"].as_str()?)
+    object::kind_of(group, object["kind"].as_str()?)
 }
 
 /// Creates an object, as far as admission goes.
-pub fn create(kind: Kind, object: &Value, cluster: &Snapshot) -> Result<Admitted, AdmitError> {
+pub fn create(
+    kind: &'static Kind,
+    object: &Value,
+    cluster: &Snapshot,
+) -> Result<Admitted, AdmitError> {
     let namespace = object["metadata"]["namespace"].as_str();
     let mut admitted = Admitted {
         kind,
@@ -85,7 +89,7 @@ fn request(admitted: &Admitted) -> Value {
         "kind": "AdmissionReview",
         "request": {
             "uid": STAND_IN_UID,
-            "kind": {"group": kind.group(), "version": "", "kind": kind.as_str()},
+            "kind": {"group": kind.group, "version": "", "kind": kind.name},
             "name": admitted.object["metadata"]["name"].as_str().unwrap_or_default(),
             "namespace": admitted.namespace,
             "operation": "CREATE",

@@ -13,6 +13,7 @@ pub use super::report::Report;
 use super::report::{ErrorReport, GangReport};
 use crate::gang::{FieldError, FieldPath};
 use crate::scheduler::Snapshot;
+use crate::workload::object;
 
 /// How results are printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
@@ -100,8 +101,8 @@ fn summary(
             [] => String::new(),
             kinds => format!(", only {}", kinds.join(", ")),
         };
-        let nothing = "nothing to check: no JobSet, LeaderWorkerSet, Job or Pod found";
-        return writeln!(out, "{nothing}{only}");
+        let kinds = super::one_of(&object::names());
+        return writeln!(out, "nothing to check: no {kinds} found{only}");
     }
     let admitted = reports.len() - refused;
     writeln!(out, "{admitted} admitted, {refused} refused")?;
@@ -157,7 +158,7 @@ fn check_object(file: &str, found: &Found, cluster: &Snapshot) -> Option<Report>
     let kind = admit::kind_of(&found.value)?;
     let mut report = Report {
         document: found.document.index,
-        kind: kind.as_str().to_owned(),
+        kind: kind.name.to_owned(),
         ..empty(file)
     };
     match admit::create(kind, &found.value, cluster) {
@@ -195,9 +196,11 @@ fn position(found: &Found, error: &FieldError) -> (usize, usize) {
 }
 
 fn reported(admitted: &Admitted, cluster: &Snapshot) -> Vec<GangReport> {
-    gangs::with_gangs(admitted, cluster, |gangs| {
-        let gangs = gangs.starts.iter().flatten();
-        gangs.map(GangReport::new).collect()
+    gangs::with_gangs(admitted, cluster, |found| {
+        let gangs = found.starts.iter().flat_map(gangs::gangs);
+        gangs
+            .map(|gang| GangReport::new(found.facts, &gang))
+            .collect()
     })
     .unwrap_or_default()
 }

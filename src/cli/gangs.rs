@@ -1,27 +1,32 @@
 //! The gangs that an admitted workload would have in a cluster, under stand-in names.
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde_json::Value;
 
 use super::admit::{self, Admitted, STAND_IN_UID};
-use crate::admission::judge::Judged;
-use crate::admission::object::{self, Kind, Object};
-use crate::admission::{jobsets, lws as lws_admission};
-use crate::gang::{Attempt, Gang, Owner, Part, Round};
+use crate::gang::{Gang, Owner};
+use crate::judge::{self, Judged};
 use crate::scheduler::Snapshot;
-use crate::workload::lws::children::{self, ReplicaRef};
-use crate::workload::lws::replica;
-use crate::workload::lws::view::LeaderWorkerSet;
+use crate::workload::seen::PodPhase;
 use crate::workload::view::Meta;
-use crate::workload::{jobset, lws};
+use crate::workload::{Facts, Life, Object, Origin, SeenPod, Start, Unasked};
 
 /// The gangs of an admitted workload, with what is needed to make their objects.
 pub struct Gangs<'p> {
-    pub owner: &'p Owner,
+    pub facts: &'static Facts,
+    pub owner: Owner,
     pub judged: &'p Judged,
-    /// Those of each start: of the workload, or of a replica that starts by itself.
-    pub starts: Vec<Vec<Gang<'p>>>,
-    /// A pod of each start's roles, as it would be stored; none where pods come from Jobs.
-    pub pods: Vec<Value>,
+    pub starts: Vec<Start<'p>>,
+    /// A linked child of each gang, as it would be stored.
+    pub children: Vec<Value>,
+}
+
+/// The gangs of a start, which is one of the workload or of a replica.
+pub fn gangs<'s>(start: &'s Start<'_>) -> Vec<Gang<'s>> {
+    let gangs = start.gangs.iter();
+    gangs
+        .map(|(part, identity)| Gang::new(&start.plan.parts[*part], identity.clone()))
+        .collect()
 }
 
 /// Plans an admitted workload and hands its gangs to `use_them`; `None` for other kinds and for
@@ -32,85 +37,35 @@ pub fn with_gangs<T>(
     use_them: impl FnOnce(Gangs<'_>) -> T,
 ) -> Option<T> {
     let json = admitted.object.to_string();
-    let owner = |api_version, kind, meta: &Meta<'_>| Owner {
-        api_version,
-        kind,
-        namespace: admitted.namespace.clone(),
-        name: stored_name(meta),
-        uid: STAND_IN_UID.to_owned(),
-    };
-    match object::read(admitted.kind, &json).ok()? {
-        Object::JobSet(jobset) if !jobset.managed_by_other() => {
-            let judged = jobsets::judge_stored(&jobset, &admitted.namespace, cluster);
-            let owner = owner(
-                jobset::view::API_VERSION,
-                jobset::view::KIND,
-                &jobset.metadata,
-            );
-            let (attempt, round) = (Attempt::default(), Round::default());
-            let starts = vec![judged.plan.gangs(&owner, attempt, round)];
-            Some(use_them(Gangs {
-                owner: &owner,
-                judged: &judged,
-                starts,
-                pods: Vec::new(),
-            }))
-        }
-        Object::LeaderWorkerSet(lws) => {
-            let judged = lws_admission::judge_stored(&lws, &admitted.namespace, cluster);
-            let owner = owner(lws::view::API_VERSION, lws::view::KIND, &lws.metadata);
-            let (starts, pods) = replicas(admitted, &lws, &judged, &owner, cluster)?;
-            Some(use_them(Gangs {
-                owner: &owner,
-                judged: &judged,
-                starts,
-                pods,
-            }))
-        }
-        _ => None,
+    let object = Object::read(admitted.kind, &json);
+    let workload = object.workload()?;
+    if workload.life() == Life::LeftAlone {
+        return None;
     }
+    let name = stored_name(workload.meta());
+    let of = Origin {
+        namespace: &admitted.namespace,
+        name: &name,
+        uid: STAND_IN_UID,
+    };
+    let judged = judge::stored(workload, of.namespace, cluster, Unasked::NoGang);
+    let mut create = |kind, child| Some(admit::create(kind, &child, cluster).ok()?.object);
+    let children = workload.children(&admitted.object, &of, &judged.plan, &mut create);
+    let pods: Vec<SeenPod> = children.iter().filter_map(seen).collect();
+    let outlook = workload.outlook(&judged.plan, &of, &pods);
+    Some(use_them(Gangs {
+        facts: workload.facts(),
+        owner: judge::owner(workload.facts(), &of),
+        judged: &judged,
+        starts: outlook.starts,
+        children,
+    }))
 }
 
-/// The gangs of each replica, and its leader and first worker as they would be stored.
-fn replicas<'p>(
-    admitted: &Admitted,
-    lws: &LeaderWorkerSet<'_>,
-    judged: &'p Judged,
-    owner: &Owner,
-    cluster: &Snapshot,
-) -> Option<(Vec<Vec<Gang<'p>>>, Vec<Value>)> {
-    let (mut starts, mut pods) = (Vec::new(), Vec::new());
-    if judged.plan.parts.is_empty() {
-        return Some((starts, pods));
-    }
-    for index in 0..lws.replicas() {
-        let replica = ReplicaRef {
-            namespace: &admitted.namespace,
-            name: &owner.name,
-            index,
-            revision: children::STAND_IN_REVISION,
-        };
-        let leader = children::leader(&admitted.object, replica);
-        let leader = admit::create(Kind::Pod, &leader, cluster).ok()?.object;
-        let life = replica::Life {
-            namespace: replica.namespace,
-            name: replica.name,
-            index: &index.to_string(),
-            revision: replica.revision,
-            key: leader["metadata"]["labels"][replica::GROUP_KEY].as_str()?,
-        };
-        let gang = |part: &'p Part| {
-            let identity = replica::identity(&life, part.name().as_str());
-            Gang::new(part, identity)
-        };
-        starts.push(judged.plan.parts.iter().map(gang).collect());
-        let worker = children::worker(&admitted.object, replica, &leader, 1);
-        pods.push(leader);
-        if lws.size() > 1 {
-            pods.push(admit::create(Kind::Pod, &worker, cluster).ok()?.object);
-        }
-    }
-    Some((starts, pods))
+/// A child as the reconciler would see it, where it is a pod of a gang.
+fn seen(child: &Value) -> Option<SeenPod> {
+    let meta: ObjectMeta = serde_json::from_value(child["metadata"].clone()).ok()?;
+    SeenPod::read(&meta, PodPhase::Pending, None)
 }
 
 /// The name that the object would be stored under; a generated one gets a stand-in ending.

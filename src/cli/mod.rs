@@ -13,3 +13,12 @@ mod report;
 pub mod schedulers;
 pub mod serve;
 pub mod yaml;
+
+/// A list for a sentence: `a, b or c`.
+fn one_of(words: &[&str]) -> String {
+    match words {
+        [] => String::new(),
+        [only] => (*only).to_owned(),
+        [others @ .., last] => format!("{} or {last}", others.join(", ")),
+    }
+}

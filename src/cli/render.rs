@@ -5,15 +5,13 @@ use std::path::PathBuf;
 
 use serde_json::Value;
 
-use super::admit::{self, AdmitError, Admitted, STAND_IN_UID};
+use super::admit::{self, AdmitError, Admitted};
 use super::check::{Output, Verdict};
 use super::files::{self, Found};
-use super::gangs::{self, Gangs};
+use super::gangs;
 use super::yaml;
-use crate::admission::object::Kind;
 use crate::scheduler::Snapshot;
-use crate::workload::jobset::children::{self, ChildRef};
-use crate::workload::keys;
+use crate::workload::object;
 
 /// Renders files and prints the documents.
 pub fn run(
@@ -55,10 +53,8 @@ pub fn run(
             writeln!(out)?;
         }
         Output::Text if documents.is_empty() => {
-            writeln!(
-                err,
-                "nothing to render: no admitted JobSet, LeaderWorkerSet, Job or Pod found"
-            )?;
+            let kinds = super::one_of(&object::names());
+            writeln!(err, "nothing to render: no admitted {kinds} found")?;
         }
         Output::Text => {
             for document in &documents {
@@ -92,62 +88,22 @@ fn render_found(
     Ok(Rendered::Documents(rendered, admitted.warnings))
 }
 
-/// The documents of one admitted object.
+/// The documents of one admitted object: itself, a linked child of each gang, and the scheduler's
+/// objects.
 pub fn documents(admitted: &Admitted, cluster: &Snapshot) -> Result<Vec<Value>, AdmitError> {
     let mut documents = vec![admitted.object.clone()];
-    let more = gangs::with_gangs(
-        admitted,
-        cluster,
-        |gangs| -> Result<Vec<Value>, AdmitError> {
-            let mut more = linked_children(admitted, &gangs, cluster)?;
-            if let Some(backend) = gangs.judged.backend {
-                for start in &gangs.starts {
-                    let objects = backend.objects(gangs.owner, &gangs.judged.plan, start);
-                    for object in objects {
-                        more.push(serde_json::to_value(object)?);
-                    }
+    let more = gangs::with_gangs(admitted, cluster, |found| {
+        let mut more = found.children;
+        if let Some(backend) = found.judged.backend {
+            for start in &found.starts {
+                let gangs = gangs::gangs(start);
+                for object in backend.objects(&found.owner, &start.plan, &gangs) {
+                    more.push(serde_json::to_value(object)?);
                 }
             }
-            Ok(more)
-        },
-    );
+        }
+        Ok::<_, AdmitError>(more)
+    });
     documents.extend(more.transpose()?.unwrap_or_default());
     Ok(documents)
-}
-
-/// One child of each gang: the Job, or a pod of it where the link is written on pods; of a
-/// replica its leader and a worker.
-fn linked_children(
-    admitted: &Admitted,
-    gangs: &Gangs<'_>,
-    cluster: &Snapshot,
-) -> Result<Vec<Value>, AdmitError> {
-    let mut linked = gangs.pods.clone();
-    if admitted.kind != Kind::JobSet {
-        return Ok(linked);
-    }
-    for gang in gangs.starts.iter().flatten() {
-        let Some(role) = gang.part.roles().first() else {
-            continue;
-        };
-        let child = ChildRef {
-            namespace: &admitted.namespace,
-            jobset: &gangs.owner.name,
-            uid: STAND_IN_UID,
-            replicated_job: &role.name,
-            index: gang.identity.index.unwrap_or(0),
-            attempt: gang.identity.attempt.whole,
-        };
-        let Some(job) = children::job(&admitted.object, child) else {
-            continue;
-        };
-        let job = admit::create(Kind::Job, &job, cluster)?.object;
-        let index = &job["spec"]["template"]["metadata"]["labels"][keys::INDEX];
-        linked.push(if index.is_null() {
-            admit::create(Kind::Pod, &children::pod(&job), cluster)?.object
-        } else {
-            job
-        });
-    }
-    Ok(linked)
 }

@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use crate::gang::resources::ResourceList;
 use crate::gang::{FieldError, Gang, Level};
+use crate::workload::Facts;
 
 /// One object's result. The field names are the command's JSON contract.
 #[derive(Debug, Clone, Serialize)]
@@ -51,12 +52,12 @@ pub struct GangReport {
 }
 
 impl GangReport {
-    pub fn new(gang: &Gang<'_>) -> Self {
+    pub fn new(facts: &Facts, gang: &Gang<'_>) -> Self {
         let part = gang.part;
-        let (level, name) = match part.level() {
-            Level::Whole => ("JobSet", ""),
-            Level::Group => ("ReplicatedJob", part.name().as_str()),
-            Level::Replica => ("Replica", part.name().as_str()),
+        let level = (facts.level)(part.level());
+        let name = match part.level() {
+            Level::Whole => "",
+            Level::Group | Level::Replica => part.name().as_str(),
         };
         Self {
             name: gang.name().into_string(),

@@ -22,11 +22,7 @@ const LEVELS: &str = "workload, group, replica";
 /// The table, in Markdown: it is the README's too.
 pub fn table() -> String {
     let mut rows = vec![HEADER.map(str::to_owned)];
-    rows.extend(
-        known()
-            .iter()
-            .map(|(name, backend)| row(name, backend.abilities())),
-    );
+    rows.extend(known().map(|(name, backend)| row(name, backend.abilities())));
     let mut widths = [0; HEADER.len()];
     for row in &rows {
         for (width, cell) in widths.iter_mut().zip(row) {

@@ -12,10 +12,10 @@ use tokio::task::JoinSet;
 use super::connect::{self, ConnectError};
 use crate::admission;
 use crate::args::Serve;
+use crate::certs::keeper::{self, Keeper, Trust};
 use crate::certs::{self, Authority, Certificates, Signer, Source, Subject};
-use crate::controller::authority::{self, Keeper, Trust};
-use crate::controller::lease::{Election, Timing};
 use crate::controller::{self, Cluster, discovery};
+use crate::leader::{Election, Timing};
 use crate::server::{self, Config, Handler, Server, Signals};
 
 /// Where the development CA and leaf are kept when no directory is given.
@@ -35,7 +35,7 @@ pub enum ServeError {
     #[error(transparent)]
     Connect(#[from] ConnectError),
     #[error("cannot keep a CA: {0}")]
-    Authority(#[from] authority::Error),
+    Authority(#[from] keeper::Error),
     #[error("cannot reach the cluster: {0}")]
     Cluster(Box<kube::Error>),
     #[error(transparent)]
@@ -55,7 +55,7 @@ pub async fn run(args: Serve) -> Result<(), ServeError> {
         // Before the first review: a decision by an assumed cluster could not be taken back.
         let found = discovery::discover(client).await;
         let found = found.map_err(|source| ServeError::Cluster(Box::new(source)))?;
-        controller::update(&cluster, &found, args.cluster.scheduler);
+        controller::update(&cluster, &found, args.cluster.schedulers.scheduler());
         if args.tls_dir.is_none() {
             keeper = Some(Keeper::open(client.clone(), &args.namespace).await?);
         }
@@ -95,7 +95,7 @@ pub async fn run(args: Serve) -> Result<(), ServeError> {
         background.spawn(keeper.run(CA_POLL));
     }
     let election = client.map(|client| {
-        let default = args.cluster.scheduler;
+        let default = args.cluster.schedulers.scheduler();
         let snapshot = controller::keep_snapshot(client.clone(), default, Arc::clone(&cluster));
         background.spawn(snapshot);
         let timing = Timing::default();

@@ -1,45 +1,46 @@
 //! What to do about a workload: pure, from what is wanted and what is seen.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 use kube::core::DynamicObject;
 
-use super::lacking;
-use super::made;
-use super::observe::{Phase, Pod};
-use super::partners::{self, Partner};
-use super::replicas;
-pub use super::standing::{Standing, State};
-use super::standing::{count, standing, strand};
-use crate::admission::jobsets;
-use crate::admission::judge::Judged;
-use crate::gang::{Attempt, Gang, Level, Owner, Plan, TimeoutAction};
+use super::bundles::missing_pods;
+use super::bundles::partners::{self, Partner};
+use super::gang_members::GangMembers;
+use super::gang_objects::{self, GangObjects, InUse};
+pub use super::gang_status::{GangStatus, State};
+use super::gang_status::{count, status, stranded};
+use crate::gang::{Gang, Owner, Plan, TimeoutAction};
+use crate::judge::{self, Judged};
 use crate::scheduler::abilities::{NewRoom, QuorumChange};
-use crate::scheduler::{Queue, Scheduler, Snapshot};
-use crate::workload::jobset::update;
-use crate::workload::jobset::view::{API_VERSION, JobSet, KIND};
-use crate::workload::keys;
-use crate::workload::lws::view::LeaderWorkerSet;
-use crate::workload::view::Meta;
-
-/// A workload, as far as its gangs go.
-#[derive(Debug, Clone, Copy)]
-pub enum Workload<'a> {
-    JobSet(&'a JobSet<'a>),
-    LeaderWorkerSet(&'a LeaderWorkerSet<'a>),
-}
+use crate::scheduler::{self, Queue, Scheduler, Snapshot};
+use crate::workload::seen::PodPhase;
+use crate::workload::{Facts, Life, Origin, SeenPod, Start, Suspension, Unasked, Workload, site};
 
 /// Everything that is known when a workload is looked at.
 #[derive(Clone, Copy)]
 pub struct Seen<'a> {
-    pub workload: Workload<'a>,
+    pub workload: &'a dyn Workload,
     pub namespace: &'a str,
     /// Its members.
-    pub pods: &'a [Pod],
+    pub pods: &'a [SeenPod],
     /// What Muster has made for it.
     pub made: &'a [DynamicObject],
-    /// The JobSets that it names in `muster.dev/bundle-with`.
+    /// The workloads that it names in `muster.dev/bundle-with`.
     pub partners: &'a [Partner],
+}
+
+impl<'a> Seen<'a> {
+    /// Which object the workload is.
+    pub fn origin(&self) -> Origin<'a> {
+        let meta = self.workload.meta();
+        Origin {
+            namespace: self.namespace,
+            name: meta.name.as_deref().unwrap_or_default(),
+            uid: meta.uid.as_deref().unwrap_or_default(),
+        }
+    }
 }
 
 /// What to do.
@@ -47,16 +48,16 @@ pub struct Seen<'a> {
 pub struct Actions {
     pub apply: Vec<DynamicObject>,
     pub delete: Vec<DynamicObject>,
-    pub gangs: Vec<Standing>,
+    pub gangs: Vec<GangStatus>,
     /// Objects of gangs that wait, on a scheduler that does not notice new room by itself.
     pub sleepers: Vec<DynamicObject>,
     /// Why gangs that wait never start once a waiting member is deleted, if so.
     pub orphans: Option<&'static str>,
     /// The queue of gangs that wait.
     pub queue: Option<Queue>,
-    /// Gangs are asked for, and the workload is suspended.
-    pub suspended: bool,
-    /// The workload goes on, and has no gang now: none is asked for any more, or no replica.
+    /// Gangs are asked for, and the workload is suspended: its kind.
+    pub suspended: Option<&'static str>,
+    /// The workload goes on without a gang: it no longer asks for one, or has no replica.
     pub idle: bool,
     /// A gang that is asked for has no pod yet, and so is not among the gangs.
     pub unmade: bool,
@@ -79,173 +80,172 @@ impl Actions {
     }
 }
 
+/// What is seen of a workload, by gang and by name.
+pub struct Grouped<'a> {
+    pub seen: Seen<'a>,
+    pub members: GangMembers<'a>,
+    pub made: GangObjects<'a>,
+}
+
 /// Decides what a workload needs.
 pub fn decide(seen: &Seen<'_>, cluster: &Snapshot) -> Actions {
     let mut actions = Actions::default();
-    let wanted = match seen.workload {
-        // Objects of a workload that is going away are its garbage collector's.
-        Workload::JobSet(jobset) if jobset.managed_by_other() || jobset.metadata.deleting() => {
-            return actions;
-        }
-        Workload::LeaderWorkerSet(lws) if lws.metadata.deleting() => return actions,
-        Workload::JobSet(jobset) => wanted_of_jobset(seen, jobset, cluster, &mut actions),
-        Workload::LeaderWorkerSet(lws) => replicas::wanted(seen, lws, cluster, &mut actions),
+    let grouped = Grouped {
+        seen: *seen,
+        members: GangMembers::group(seen.pods),
+        made: GangObjects::by_name(seen.made),
     };
-    for object in seen.made {
-        let name = object.metadata.name.as_deref();
-        let kept = wanted.iter().any(|w| w.metadata.name.as_deref() == name);
+    let life = seen.workload.life();
+    if matches!(life, Life::LeftAlone | Life::Deleting) {
+        // Objects of a workload that is being deleted are left to the garbage collector.
+        return actions;
+    }
+    let judged = judge::stored(seen.workload, seen.namespace, cluster, Unasked::NoGang);
+    actions.timeout = timeout(seen.workload.facts(), &judged.plan);
+    let suspended = life == Life::Suspended && !judged.plan.parts.is_empty();
+    actions.suspended = suspended.then_some(seen.workload.facts().kind.name);
+    let wanted = match life {
+        Life::Live => wanted(&grouped, &judged, cluster, &mut actions),
+        _ => Vec::new(),
+    };
+    let kept: HashSet<&str> = wanted.iter().filter_map(name).collect();
+    let used = InUse::by(seen.pods);
+    let deletable = |object: &&DynamicObject| {
+        let kept = name(object).is_some_and(|name| kept.contains(name));
         let going = object.metadata.deletion_timestamp.is_some();
         // Old gangs go when their pods are gone: a scheduler that loses a gang's object while its
         // pods wait would count them by themselves.
-        if !kept && !going && !made::in_use(object, seen.pods) {
-            actions.delete.push(object.clone());
-        }
-    }
+        !kept && !going && !used.contains(object)
+    };
+    actions.delete = seen.made.iter().filter(deletable).cloned().collect();
     actions.apply = wanted
         .into_iter()
-        .map(made::with_hash)
-        .filter(|object| !made::is_settled(object, seen.made))
+        .map(gang_objects::with_hash)
+        .filter(|object| !grouped.made.is_settled(object))
         .collect();
     actions
 }
 
-fn wanted_of_jobset(
-    seen: &Seen<'_>,
-    jobset: &JobSet<'_>,
-    cluster: &Snapshot,
-    actions: &mut Actions,
-) -> Vec<DynamicObject> {
-    let judged = jobsets::judge_stored(jobset, seen.namespace, cluster);
-    let policy = &judged.plan.policy;
-    let action = policy.timeout_action.as_ref().map(|action| action.value);
-    let limit = policy.timeout.as_ref().map(|timeout| timeout.value);
-    actions.timeout = limit.map(|limit| (limit, action.unwrap_or_default()));
-    let ended = jobset.finished();
-    actions.suspended = jobset.suspended() && !ended && !judged.plan.parts.is_empty();
-    if ended || jobset.suspended() {
-        Vec::new()
-    } else {
-        wanted(seen, jobset, &judged, actions)
-    }
+fn name(object: &DynamicObject) -> Option<&str> {
+    object.metadata.name.as_deref()
+}
+
+/// How long a gang may wait, and what happens then.
+fn timeout(facts: &Facts, plan: &Plan) -> Option<(Duration, TimeoutAction)> {
+    let limit = plan.policy.timeout.as_ref()?.value;
+    let action = plan.policy.timeout_action.as_ref();
+    let action = action.map(|action| action.value).unwrap_or_default();
+    Some(match facts.suspension {
+        Suspension::Field => (limit, action),
+        Suspension::None => (limit, TimeoutAction::default()),
+    })
 }
 
 /// The objects that must exist now, and how each gang stands.
 fn wanted(
-    seen: &Seen<'_>,
-    jobset: &JobSet<'_>,
+    grouped: &Grouped<'_>,
     judged: &Judged,
+    cluster: &Snapshot,
     actions: &mut Actions,
 ) -> Vec<DynamicObject> {
-    let Some(backend) = judged.backend else {
-        actions.refused = judged.errors.first().map(ToString::to_string);
-        return Vec::new();
-    };
-    if !is_stamped(jobset) {
-        let reason = "the JobSet was created without Muster and its pods carry no stamp: create \
-                      it anew to gang it";
-        actions.refused = Some(reason.to_owned());
-        return Vec::new();
+    let seen = &grouped.seen;
+    let of = seen.origin();
+    let owner = judge::owner(seen.workload.facts(), &of);
+    let outlook = seen.workload.outlook(&judged.plan, &of, seen.pods);
+    actions.refused = outlook.refused;
+    actions.idle = outlook.idle;
+    actions.unmade = outlook.unmade;
+    let mut objects = Vec::new();
+    for start in &outlook.starts {
+        match backend(seen.workload, start, judged, cluster) {
+            Ok(backend) => {
+                let gangs = gangs(start, backend);
+                objects.extend(follow(
+                    grouped,
+                    backend,
+                    &owner,
+                    &start.plan,
+                    gangs,
+                    actions,
+                ));
+            }
+            Err(why) => actions.refused = why.or(actions.refused.take()),
+        }
     }
-    let owner = owner(seen, jobset);
-    let gangs = gangs(jobset, judged, backend, &owner);
-    follow(seen, backend, &owner, &judged.plan, gangs, actions)
+    objects
+}
+
+/// The scheduler of a start; else why it has none, if a gang is asked for.
+pub fn backend(
+    workload: &dyn Workload,
+    start: &Start<'_>,
+    judged: &Judged,
+    cluster: &Snapshot,
+) -> Result<&'static dyn Scheduler, Option<String>> {
+    if let Some(stamp) = &start.stamp {
+        return scheduler::stamped(stamp, cluster).map_err(|error| Some(error.to_string()));
+    }
+    let error = || judged.errors.first().map(ToString::to_string);
+    let backend = judged.backend.ok_or_else(error)?;
+    if site::is_stamped(workload) {
+        return Ok(backend);
+    }
+    let kind = workload.facts().kind.name;
+    Err(Some(format!(
+        "the {kind} was created without Muster and its pods carry no stamp: recreate it to run it \
+         as a gang"
+    )))
+}
+
+/// The gangs of a start, as its scheduler tells them apart.
+pub fn gangs<'s>(start: &'s Start<'_>, backend: &dyn Scheduler) -> Vec<Gang<'s>> {
+    let gangs = start.gangs.iter().map(|(part, identity)| {
+        let mut identity = identity.clone();
+        identity.round = backend.round(identity.round);
+        Gang::new(&start.plan.parts[*part], identity)
+    });
+    gangs.collect()
 }
 
 /// Notes how gangs stand, and says which objects they need.
-pub fn follow(
-    seen: &Seen<'_>,
+fn follow(
+    grouped: &Grouped<'_>,
     backend: &dyn Scheduler,
     owner: &Owner,
     plan: &Plan,
     mut gangs: Vec<Gang<'_>>,
     actions: &mut Actions,
 ) -> Vec<DynamicObject> {
-    let mut standings = Vec::new();
+    let mut statuses = Vec::new();
     for gang in &mut gangs {
-        let mine: Vec<&Pod> = seen
-            .pods
-            .iter()
-            .filter(|pod| pod.belongs_to(&gang.identity))
-            .collect();
-        let mut stranded = None;
+        let members = grouped.members.of(&gang.identity);
+        let mut why = None;
         match backend.abilities().quorum_change {
-            QuorumChange::Live => gang.shrink(count(&mine, Phase::Succeeded) as u64),
-            QuorumChange::Never(why) => stranded = strand(gang, &mine, why),
+            QuorumChange::Live => gang.shrink(count(&members, PodPhase::Succeeded) as u64),
+            QuorumChange::Never(reason) => why = stranded(gang, &members, reason),
             QuorumChange::NotNeeded => {}
         }
-        standings.push(Standing {
-            stranded,
-            suspect: backend.suspect(),
-            ..standing(gang, &mine, seen.made)
+        statuses.push(GangStatus {
+            stranded: why,
+            ..status(gang, &members, &grouped.made, backend)
         });
     }
-    lacking::tell(&gangs, seen.partners, &mut standings);
-    let objects = partners::objects(seen, plan, backend, owner, gangs, &mut standings);
+    missing_pods::explain(&gangs, grouped.seen.partners, &mut statuses);
+    let objects = partners::objects(grouped, plan, backend, owner, gangs, &mut statuses);
     actions.orphans = backend.orphans();
-    if standings.iter().any(Standing::waits) {
+    if statuses.iter().any(GangStatus::waits) {
         actions.queue = backend.queue(plan);
     }
     if backend.abilities().new_room == NewRoom::WhenNudged {
-        actions.sleepers.extend(sleepers(&standings, &objects));
+        actions.sleepers.extend(sleepers(&statuses, &objects));
     }
-    actions.gangs.extend(standings);
+    actions.gangs.extend(statuses);
     objects
 }
 
-fn sleepers(gangs: &[Standing], objects: &[DynamicObject]) -> Vec<DynamicObject> {
-    let waiting: Vec<&str> = gangs
-        .iter()
-        .filter(|gang| gang.waits())
-        .map(|g| g.name.as_str())
-        .collect();
-    let named = |object: &&DynamicObject| {
-        let name = object.metadata.name.as_deref();
-        name.is_some_and(|name| waiting.contains(&name))
-    };
-    objects.iter().filter(named).cloned().collect()
-}
-
-/// The owner of a JobSet's gangs.
-pub(super) fn owner(seen: &Seen<'_>, jobset: &JobSet<'_>) -> Owner {
-    owner_as((API_VERSION, KIND), seen, &jobset.metadata)
-}
-
-pub(super) fn owner_as(
-    (api_version, kind): (&'static str, &'static str),
-    seen: &Seen<'_>,
-    meta: &Meta<'_>,
-) -> Owner {
-    Owner {
-        api_version,
-        kind,
-        namespace: seen.namespace.to_owned(),
-        name: meta.name.as_deref().unwrap_or_default().to_owned(),
-        uid: meta.uid.as_deref().unwrap_or_default().to_owned(),
-    }
-}
-
-/// The gangs of the JobSet's current start; each replica with its own restarts.
-pub(super) fn gangs<'p>(
-    jobset: &JobSet<'_>,
-    judged: &'p Judged,
-    backend: &dyn Scheduler,
-    owner: &Owner,
-) -> Vec<Gang<'p>> {
-    let whole = jobset.status.restarts;
-    let round = backend.round(update::round(&jobset.metadata));
-    let mut gangs = judged.plan.gangs(owner, Attempt { whole, own: 0 }, round);
-    for gang in &mut gangs {
-        if let (Level::Replica, Some(index)) = (gang.part.level(), gang.identity.index) {
-            let part = gang.identity.part.as_str();
-            gang.identity.attempt.own = jobset.own_restarts(part, index);
-        }
-    }
-    gangs
-}
-
-pub(super) fn is_stamped(jobset: &JobSet<'_>) -> bool {
-    jobset.spec.replicated_jobs.iter().any(|job| {
-        let meta = job.template.metadata.as_ref();
-        meta.is_some_and(|m| m.annotation(keys::STAMP).is_some())
-    })
+fn sleepers(gangs: &[GangStatus], objects: &[DynamicObject]) -> Vec<DynamicObject> {
+    let waiting = gangs.iter().filter(|gang| gang.waits());
+    let waiting: HashSet<&str> = waiting.map(|gang| gang.name.as_str()).collect();
+    let sleeps = |object: &&DynamicObject| name(object).is_some_and(|n| waiting.contains(n));
+    objects.iter().filter(sleeps).cloned().collect()
 }

@@ -1,31 +1,32 @@
 //! The reconciler: makes the objects of gangs, keeps them in order, and says how gangs stand.
 //!
-//! [`decide`] is pure: from a workload, its members ([`observe`]) and what exists for it ([`made`]) it
-//! says what to write; the replicas of a LeaderWorkerSet each by its own stamp ([`replicas`]), bundles
-//! with their partners ([`partners`]). The rest is watches ([`run`]), writes ([`write`]), what the
-//! cluster serves ([`discovery`]) and events ([`status`]). It calls the same workload adapters and
-//! scheduler backends as admission does, and knows no HTTP.
+//! Read it in this order: `run` (the watches), `look` (one look at a workload), [`decide`] (pure:
+//! what to write, from the workload, its pods and the objects that exist for it), `write`.
+//!
+//! - What is looked at: [`observe`] (pods), `gang_members` (pods by gang), `gang_objects` (what
+//!   Muster has made), `gang_status` (how a gang stands).
+//! - `cache`: what the watches show, by workload.
+//! - [`watched_kind`]: how the members and objects of a kind of workload are found.
+//! - [`bundles`]: gangs that start together with gangs of other workloads.
+//! - `report`: events and the condition.
+//! - `mend`: what helps gangs that wait because of a weakness of their scheduler.
+//! - [`discovery`]: what the cluster serves, for admission too.
+//!
+//! It calls the same workload adapters and scheduler backends as admission does, and knows no HTTP.
 
-pub mod authority;
-pub mod condition;
+pub mod bundles;
+mod cache;
 pub mod decide;
 pub mod discovery;
-mod known;
-mod lacking;
-pub mod lease;
-pub mod made;
-mod namers;
-mod nudge;
+mod gang_members;
+mod gang_objects;
+mod gang_status;
+mod look;
+mod mend;
 pub mod observe;
-pub mod partners;
-mod queues;
-mod recent;
-mod replicas;
-mod revive;
+mod report;
 mod run;
-mod standing;
-mod status;
-pub mod workloads;
+mod watched_kind;
 mod write;
 
 use std::sync::Arc;
@@ -39,11 +40,10 @@ use kube::runtime::{WatchStreamExt as _, watcher as watch};
 use kube::{Client, ResourceExt as _};
 
 use crate::gang::SchedulerKind;
+use crate::leader::Leadership;
 use crate::scheduler::Snapshot;
-use crate::workload::keys;
+use crate::workload::{Facts, keys, object};
 use discovery::Found;
-use lease::Leadership;
-use workloads::Workloads;
 
 /// What a running reconciler shares with admission.
 pub type Cluster = Arc<ArcSwap<Snapshot>>;
@@ -128,7 +128,7 @@ pub async fn lead(
     }
 }
 
-/// Reconciles until dropped. Starts anew when the cluster serves other kinds than before.
+/// Reconciles until dropped. Restarts when the cluster serves other kinds than before.
 pub async fn reconcile(client: Client, cluster: Cluster) {
     loop {
         let found = match discovery::discover(&client).await {
@@ -139,20 +139,24 @@ pub async fn reconcile(client: Client, cluster: Cluster) {
                 continue;
             }
         };
-        let follow = async |workloads: Workloads| {
-            workloads.appear(&client).await;
-            run::run(client.clone(), Arc::clone(&cluster), &found, workloads).await;
+        let follow = async |facts: &'static Facts| {
+            watched_kind::appear(facts, &client).await;
+            run::run(client.clone(), Arc::clone(&cluster), &found, facts).await;
         };
         let following = futures::future::join_all(found.workloads.iter().copied().map(follow));
         if found.workloads.is_empty() {
-            tracing::info!("the cluster has neither JobSets nor LeaderWorkerSets yet");
+            let kinds: Vec<&str> = object::workloads().map(|facts| facts.kind.plural).collect();
+            tracing::info!(
+                kinds = kinds.join(", "),
+                "the cluster serves no workloads yet"
+            );
             tokio::time::sleep(discovery::REFRESH).await;
             continue;
         }
         tokio::select! {
             _ = following => {}
             () = changed(&client, &found) => {
-                tracing::info!("the cluster serves other kinds now: watching anew");
+                tracing::info!("the cluster now serves other kinds: the watches are restarted");
             }
         }
     }

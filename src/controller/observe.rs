@@ -1,75 +1,14 @@
-//! What the reconciler sees of the members of gangs.
-//!
-//! Plain data, taken from watched objects and stripped to what a decision needs. No client here.
+//! What the reconciler sees of the members of gangs: a watched pod, read as far as a decision needs it.
+//! No client here.
 
-use k8s_openapi::jiff::Timestamp;
-use kube::core::{Object, ObjectMeta};
+use kube::core::Object;
 use serde::{Deserialize, Serialize};
 
-use crate::gang::{Attempt, Identity, Round, Stamp, link};
-use crate::workload::lws::replica;
-use crate::workload::{child, keys};
+use crate::workload::SeenPod;
+use crate::workload::seen::PodPhase;
 
-/// A member, as far as its gang asks.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Pod {
-    pub uid: String,
-    pub part: String,
-    /// The gang's index in its part; zero for gangs that have none.
-    pub index: u32,
-    pub attempt: Attempt,
-    /// The round that it was made in.
-    pub round: Round,
-    /// The replica's, for a pod of a LeaderWorkerSet.
-    pub life: Option<Life>,
-    pub phase: Phase,
-    pub created: Option<Timestamp>,
-    /// It is being deleted.
-    pub going: bool,
-    /// Why the scheduler has not placed it, in its own words.
-    pub unscheduled: Option<String>,
-}
-
-/// One life of a replica, as its pods carry it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Life {
-    pub key: String,
-    pub index: String,
-    pub revision: String,
-    /// The pod is the leader; its stamp then.
-    pub leader: Option<Stamp>,
-    pub linked: Linked,
-}
-
-/// Whether Muster has linked a pod.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Linked {
-    Yes,
-    /// LeaderWorkerSet gangs it itself.
-    Elsewhere,
-    /// It came past Muster's webhooks.
-    No,
-}
-
-/// A pod's phase, as far as a gang cares.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Phase {
-    Pending,
-    /// On a node, and not finished.
-    Bound,
-    Succeeded,
-    Failed,
-}
-
-impl Phase {
-    /// Whether the pod still counts for its gang's objects.
-    pub fn is_live(self) -> bool {
-        matches!(self, Self::Pending | Self::Bound)
-    }
-}
-
-/// A pod as the watch reads it. Typed, and so never larger than what it names: caching whole pods
-/// is how webhooks run out of memory.
+/// A pod as the watch reads it, until a [`SeenPod`] is made of it. Typed, and so never larger than its
+/// metadata and what it names.
 pub type WatchedPod = Object<PodSpec, PodStatus>;
 
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -93,127 +32,16 @@ pub struct Condition {
     pub message: Option<String>,
 }
 
-/// The labels of a pod that are read.
-const READ: [&str; 11] = [
-    replica::NAME,
-    replica::GROUP_INDEX,
-    replica::GROUP_KEY,
-    replica::REVISION,
-    replica::WORKER_INDEX,
-    keys::GANG,
-    keys::INDEX,
-    child::ATTEMPT,
-    child::OWN_ATTEMPT,
-    child::JOBSET_NAME,
-    child::JOBSET_UID,
-];
-
-/// The annotations of a replica's leader that are read: its stamp, and signs of a gang that
-/// LeaderWorkerSet makes itself.
-const LEADERS: [&str; 3] = [keys::STAMP, link::VOLCANO.key, replica::OWN_GANG];
-
-/// Cuts a watched pod down to what is read of it, before it goes into the cache.
-pub fn strip_pod(pod: &mut WatchedPod) {
-    let metadata = std::mem::take(&mut pod.metadata);
-    let mut labels = metadata.labels.unwrap_or_default();
-    labels.retain(|key, _| READ.contains(&key.as_str()));
-    // One stamp is enough of a replica.
-    let leads = labels.get(replica::WORKER_INDEX).is_some_and(|i| i == "0");
-    let read = |key: &str| key == keys::ROUND || leads && LEADERS.contains(&key);
-    let mut annotations = metadata.annotations.unwrap_or_default();
-    annotations.retain(|key, _| read(key));
-    pod.metadata = ObjectMeta {
-        name: metadata.name,
-        namespace: metadata.namespace,
-        uid: metadata.uid,
-        creation_timestamp: metadata.creation_timestamp,
-        deletion_timestamp: metadata.deletion_timestamp,
-        resource_version: metadata.resource_version,
-        labels: Some(labels),
-        annotations: (!annotations.is_empty()).then_some(annotations),
-        ..ObjectMeta::default()
+/// Reads a member; `None` for a pod that does not tell its gang.
+pub fn read(pod: &WatchedPod) -> Option<SeenPod> {
+    let status = pod.status.as_ref();
+    let phase = match status.and_then(|status| status.phase.as_deref()) {
+        Some("Succeeded") => PodPhase::Succeeded,
+        Some("Failed") => PodPhase::Failed,
+        _ if pod.spec.node_name.is_some() => PodPhase::Bound,
+        _ => PodPhase::Pending,
     };
-    if let Some(status) = &mut pod.status {
-        status.conditions.retain(|c| c.kind == "PodScheduled");
-    }
-}
-
-impl Pod {
-    /// Reads a member; `None` for a pod without Muster's label.
-    pub fn read(pod: &WatchedPod) -> Option<Self> {
-        let labels = pod.metadata.labels.as_ref()?;
-        let number = |key: &str| labels.get(key).and_then(|n| n.parse().ok()).unwrap_or(0);
-        let annotations = pod.metadata.annotations.as_ref();
-        let round = annotations.and_then(|a| a.get(keys::ROUND));
-        let status = pod.status.as_ref();
-        let phase = match status.and_then(|status| status.phase.as_deref()) {
-            Some("Succeeded") => Phase::Succeeded,
-            Some("Failed") => Phase::Failed,
-            _ if pod.spec.node_name.is_some() => Phase::Bound,
-            _ => Phase::Pending,
-        };
-        Some(Self {
-            uid: pod.metadata.uid.clone().unwrap_or_default(),
-            part: labels.get(keys::GANG)?.clone(),
-            index: number(keys::INDEX),
-            attempt: Attempt {
-                whole: number(child::ATTEMPT),
-                own: number(child::OWN_ATTEMPT),
-            },
-            round: Round(round.and_then(|r| r.parse().ok()).unwrap_or(0)),
-            life: Life::read(&pod.metadata),
-            phase,
-            created: pod.metadata.creation_timestamp.as_ref().map(|time| time.0),
-            going: pod.metadata.deletion_timestamp.is_some(),
-            unscheduled: status.and_then(unscheduled),
-        })
-    }
-
-    pub fn belongs_to(&self, gang: &Identity) -> bool {
-        if let Some(life) = &self.life {
-            return life.belongs_to(gang);
-        }
-        // Only a gang of one replica restarts with that replica.
-        let own = gang.index.is_none() || self.attempt.own == gang.attempt.own;
-        self.part == gang.part.as_str()
-            && self.index == gang.index.unwrap_or(0)
-            && self.attempt.whole == gang.attempt.whole
-            && own
-    }
-}
-
-impl Life {
-    fn read(meta: &ObjectMeta) -> Option<Self> {
-        let labels = meta.labels.as_ref()?;
-        let label = |key: &str| labels.get(key).cloned().unwrap_or_default();
-        labels.get(replica::NAME)?;
-        let annotations = meta.annotations.as_ref();
-        let stamp = annotations.and_then(|a| a.get(keys::STAMP));
-        let leads = label(replica::WORKER_INDEX) == "0";
-        let theirs = [link::VOLCANO.key, replica::OWN_GANG];
-        let theirs = annotations.is_some_and(|a| theirs.iter().any(|key| a.contains_key(*key)));
-        let linked = match labels.contains_key(keys::INDEX) {
-            true => Linked::Yes,
-            false if theirs => Linked::Elsewhere,
-            false => Linked::No,
-        };
-        Some(Self {
-            key: label(replica::GROUP_KEY),
-            index: label(replica::GROUP_INDEX),
-            revision: label(replica::REVISION),
-            leader: stamp.filter(|_| leads).and_then(|s| Stamp::parse(s).ok()),
-            linked,
-        })
-    }
-
-    fn belongs_to(&self, gang: &Identity) -> bool {
-        let role = match gang.part.as_str() {
-            replica::LEADER => self.leader.is_some(),
-            replica::WORKERS => self.leader.is_none(),
-            _ => true,
-        };
-        role && self.linked == Linked::Yes && self.key == gang.uid
-    }
+    SeenPod::read(&pod.metadata, phase, status.and_then(unscheduled))
 }
 
 fn unscheduled(status: &PodStatus) -> Option<String> {
@@ -221,52 +49,4 @@ fn unscheduled(status: &PodStatus) -> Option<String> {
     let condition = conditions.find(|c| c.kind == "PodScheduled")?;
     let waits = condition.status == "False";
     condition.message.clone().filter(|_| waits)
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    #[test]
-    fn a_stripped_pod_keeps_what_is_read_of_it() {
-        let mut pod: WatchedPod = serde_json::from_value(json!({
-            "apiVersion": "v1", "kind": "Pod",
-            "metadata": {"name": "a", "uid": "4d1c", "labels": {"muster.dev/gang": "all", "x": "y"},
-                "annotations": {"large": "text"}, "creationTimestamp": "2026-01-01T00:00:00Z"},
-            "spec": {}, "status": {"phase": "Pending"},
-        }))
-        .unwrap();
-        let before = Pod::read(&pod).unwrap();
-        strip_pod(&mut pod);
-        assert!(before.created.is_some());
-        assert_eq!(Pod::read(&pod), Some(before));
-        assert_eq!(pod.metadata.annotations, None);
-    }
-
-    #[test]
-    fn a_stripped_leader_keeps_its_stamp_and_a_worker_does_not() {
-        let pod = |index: &str| {
-            let stamp = r#"{"scheduler":"volcano","level":"Replica","size":4,"quorum":4}"#;
-            let mut pod: WatchedPod = serde_json::from_value(json!({
-                "metadata": {"labels": {"muster.dev/gang": "replica", "muster.dev/index": "0",
-                        "leaderworkerset.sigs.k8s.io/name": "serve",
-                        "leaderworkerset.sigs.k8s.io/worker-index": index},
-                    "annotations": {"muster.dev/stamp": stamp, "large": "text"}},
-                "spec": {}, "status": {"phase": "Pending"},
-            }))
-            .unwrap();
-            strip_pod(&mut pod);
-            assert!(
-                !pod.metadata
-                    .annotations
-                    .iter()
-                    .any(|a| a.contains_key("large"))
-            );
-            Pod::read(&pod).unwrap().life.unwrap().leader
-        };
-        assert!(pod("0").is_some());
-        assert_eq!(pod("1"), None);
-    }
 }

@@ -1,131 +1,100 @@
-//! The reconcile loop over workloads of one kind: caches in, writes out. What to write is decided
-//! elsewhere.
+//! The watches over workloads of one kind, their pods and what Muster made for them. Each change
+//! brings a look (`look.rs`).
 
+use std::collections::HashSet;
 use std::fmt::Debug;
 use std::sync::Arc;
-use std::time::Duration;
 
-use arc_swap::ArcSwap;
+use futures::StreamExt as _;
 use futures::channel::mpsc;
-use futures::{FutureExt as _, StreamExt as _};
 use kube::api::Api;
 use kube::core::{ApiResource, DynamicObject, TypeMeta};
-use kube::runtime::controller::Action;
-use kube::runtime::reflector::{self, ObjectRef, Store};
+use kube::runtime::reflector::{ObjectRef, store};
+use kube::runtime::watcher::Event;
 use kube::runtime::{Controller, WatchStreamExt as _, watcher};
 use kube::{Client, Resource, ResourceExt as _};
 use serde::de::DeserializeOwned;
 
-use super::condition::Conditions;
-use super::decide::{self, Actions, Seen, Workload};
+use super::Cluster;
+use super::bundles::partner_index::tell_partners;
+use super::cache::by_owner::{ByOwner, Kept};
+use super::cache::stored::Stored;
 use super::discovery::Found;
-use super::made;
-use super::namers::{look_up, tell_namers};
-use super::nudge::Sleepers;
-use super::observe::{self, Pod, WatchedPod};
-use super::queues::Queues;
-use super::revive::{Revivals, Step};
-use super::status::{Memory, News};
-use super::workloads::Workloads;
-use super::write::{Done, Error, Outcome, Writer, owned, resource};
-use crate::admission::object::{self, Object};
-use crate::gang::TimeoutAction;
-use crate::scheduler::Snapshot;
-use crate::workload::jobset::view::JobSet;
+use super::gang_objects;
+use super::look::{self, Context};
+use super::mend::nudge::Sleepers;
+use super::mend::queues::Queues;
+use super::mend::revive::Revivals;
+use super::observe::{self, WatchedPod};
+use super::report::condition::Conditions;
+use super::report::events::EventPublisher;
+use super::watched_kind;
+use super::write::{Writer, owners, resource};
+use crate::workload::{Facts, SeenPod};
 
-/// A gang whose object's name is taken is looked at this often.
-const BLOCKED: Duration = Duration::from_secs(30);
-
-/// A list is read in pages of so many objects: whole pods are large until they are stripped, and
-/// memory that they took once at the start is never given back.
+/// A list is read in pages of so many objects: whole pods are large until they are read, and memory
+/// that they took once at the start is never given back.
 const PAGE: u32 = 50;
 
-/// What a reconcile needs.
-struct Context {
-    workloads: Workloads,
-    writer: Writer,
-    cluster: Arc<ArcSwap<Snapshot>>,
-    known: Store<DynamicObject>,
-    pods: Store<WatchedPod>,
-    objects: Vec<Store<DynamicObject>>,
-    memory: Arc<Memory>,
-    sleepers: Sleepers,
-    conditions: Conditions,
-    queues: Queues,
-    revivals: Arc<Revivals>,
-}
-
 /// Watches workloads, their members and what Muster made for them, until dropped.
-pub async fn run(
-    client: Client,
-    cluster: Arc<ArcSwap<Snapshot>>,
-    found: &Found,
-    workloads: Workloads,
-) {
-    let kind = workloads.resource();
-    let (reader, writer) = store(&kind);
-    let memory = Arc::new(Memory::new(client.clone()));
+pub async fn run(client: Client, cluster: Cluster, found: &Found, facts: &'static Facts) {
+    let kind = watched_kind::api_resource(facts);
+    let writer = store::Writer::new(kind.clone());
+    let stored = writer.as_reader();
+    let events = Arc::new(EventPublisher::new(client.clone(), kind.clone()));
     let revivals = Arc::new(Revivals::default());
-    let of = (Arc::clone(&memory), Arc::clone(&revivals));
-    let (sender, namers) = mpsc::unbounded();
-    let stream = watch::<DynamicObject>(&client, &kind, watcher::Config::default())
-        .inspect(move |event| {
-            if let Ok(watcher::Event::Delete(workload)) = event {
-                let uid = workload.metadata.uid.as_deref().unwrap_or_default();
-                of.0.forget(uid);
-                of.1.forget(uid);
-            }
-        })
-        .modify(strip(&kind))
+    let (sender, partners) = mpsc::unbounded();
+    let stream = watch::<Stored>(&client, &kind, watcher::Config::default())
+        .inspect(forget_deleted(Arc::clone(&events), Arc::clone(&revivals)))
         .reflect(writer)
-        .inspect(tell_namers(sender))
+        .inspect(tell_partners(sender, kind.clone()))
         .touched_objects();
-    let mut controller =
-        Controller::for_stream_with(stream, reader, kind.clone()).reconcile_on(namers);
+    let mut controller = Controller::for_stream_with(stream, stored.clone(), kind.clone());
+    controller = controller.reconcile_on(partners);
 
-    let pods = resource("", "v1", "Pod");
-    let (pod_reader, pod_writer) = store(&pods);
-    let members = watcher::Config::default().labels(&workloads.members());
-    let pod_stream = watch(&client, &pods, members)
-        .modify(observe::strip_pod)
-        .reflect(pod_writer)
+    let pods = Arc::new(ByOwner::default());
+    let (members, read) = (resource("", "v1", "Pod"), Arc::clone(&pods));
+    let selected = watcher::Config::default().labels(&watched_kind::members(facts));
+    let stream = watch(&client, &members, selected)
+        .inspect(move |event| follow(&read, event, |pod| keep_pod(pod, facts)))
         .touched_objects();
-    let (of, label) = (kind.clone(), workloads.name_label());
-    controller = controller.watches_stream_with(
-        pod_stream,
-        move |pod: WatchedPod| workload_of(&pod, label, &of),
-        pods,
-    );
+    let (of, label) = (kind.clone(), facts.members.name);
+    let mapper = move |pod: WatchedPod| workload_of(&pod, label, &of);
+    controller = controller.watches_stream_with(stream, mapper, members);
 
     let mut objects = Vec::new();
     for kind in found.resources() {
-        let (reader, writer) = store(&kind);
-        let ours = watcher::Config::default().labels(&workloads.objects());
-        let stream = watch(&client, &kind, ours)
-            .modify(strip(&kind))
-            .reflect(writer)
+        let made = Arc::new(ByOwner::default());
+        let (types, read) = (types(&kind), Arc::clone(&made));
+        let ours = watcher::Config::default().labels(&watched_kind::objects(facts));
+        let stream = watch::<DynamicObject>(&client, &kind, ours)
+            .modify(move |object| {
+                // The items of a list do not say what they are.
+                object.types = Some(types.clone());
+                gang_objects::strip(object);
+            })
+            .inspect(move |event| follow(&read, event, keep_object))
             .touched_objects();
         controller = controller.owns_stream_with(stream, kind);
-        objects.push(reader);
+        objects.push(made);
     }
 
-    let nudger = client.clone();
     let context = Arc::new(Context {
-        workloads,
-        memory,
+        facts,
+        events,
         sleepers: Sleepers::default(),
         conditions: Conditions::default(),
         revivals,
         queues: Queues::new(client.clone()),
-        writer: Writer::new(client),
+        writer: Writer::new(client.clone(), kind),
         cluster,
-        known: controller.store(),
-        pods: pod_reader,
+        stored,
+        pods,
         objects,
     });
-    let nudges = context.sleepers.run(nudger);
+    let nudges = context.sleepers.run(client);
     let reconciles = controller
-        .run(reconcile, on_error, Arc::clone(&context))
+        .run(look::look, look::on_error, Arc::clone(&context))
         .for_each(|result| async move {
             if let Err(error) = result {
                 tracing::debug!(%error, "reconcile");
@@ -137,19 +106,11 @@ pub async fn run(
     }
 }
 
-fn store<K>(kind: &ApiResource) -> (Store<K>, reflector::store::Writer<K>)
-where
-    K: Resource<DynamicType = ApiResource> + Clone + 'static,
-{
-    let writer = reflector::store::Writer::new(kind.clone());
-    (writer.as_reader(), writer)
-}
-
 pub fn watch<K>(
     client: &Client,
     kind: &ApiResource,
     config: watcher::Config,
-) -> impl futures::Stream<Item = watcher::Result<watcher::Event<K>>> + use<K>
+) -> impl futures::Stream<Item = watcher::Result<Event<K>>> + use<K>
 where
     K: Resource<DynamicType = ApiResource> + Clone + Debug + DeserializeOwned + Send + 'static,
 {
@@ -157,167 +118,66 @@ where
     watcher(api, config.page_size(PAGE)).default_backoff()
 }
 
-/// Strips an object, and says what it is: the items of a list do not, and a cache is first filled
-/// from a list.
-fn strip(kind: &ApiResource) -> impl FnMut(&mut DynamicObject) + use<> {
-    let types = TypeMeta {
+fn follow<K: Resource, T: Clone>(
+    kept: &ByOwner<T>,
+    event: &watcher::Result<Event<K>>,
+    keep: impl Fn(&K) -> Option<Kept<T>>,
+) {
+    if let Ok(event) = event {
+        kept.follow(event, keep);
+    }
+}
+
+fn keep_pod(pod: &WatchedPod, facts: &Facts) -> Option<Kept<SeenPod>> {
+    let owner = pod.labels().get(watched_kind::owner_label(facts))?;
+    Some(Kept {
+        owners: vec![owner.clone()],
+        value: observe::read(pod)?,
+    })
+}
+
+fn keep_object(object: &DynamicObject) -> Option<Kept<Arc<DynamicObject>>> {
+    Some(Kept {
+        owners: owners(&object.metadata).map(str::to_owned).collect(),
+        value: Arc::new(object.clone()),
+    })
+}
+
+fn types(kind: &ApiResource) -> TypeMeta {
+    TypeMeta {
         api_version: kind.api_version.clone(),
         kind: kind.kind.clone(),
-    };
-    move |object| {
-        object.types = Some(types.clone());
-        made::strip_metadata(object);
     }
 }
 
 /// The workload that a member belongs to.
-fn workload_of(
-    pod: &WatchedPod,
-    label: &str,
-    kind: &ApiResource,
-) -> Option<ObjectRef<DynamicObject>> {
+fn workload_of(pod: &WatchedPod, label: &str, kind: &ApiResource) -> Option<ObjectRef<Stored>> {
     let name = pod.labels().get(label)?;
     let namespace = pod.namespace()?;
     Some(ObjectRef::new_with(name, kind.clone()).within(&namespace))
 }
 
-fn on_error(workload: Arc<DynamicObject>, error: &Error, _context: Arc<Context>) -> Action {
-    let name = workload.name_any();
-    let namespace = workload.namespace().unwrap_or_default();
-    tracing::warn!(namespace, name, %error, "the workload is tried again");
-    Action::requeue(Duration::from_secs(2))
-}
-
-async fn reconcile(workload: Arc<DynamicObject>, context: Arc<Context>) -> Result<Action, Error> {
-    let namespace = workload.namespace().unwrap_or_default();
-    let uid = workload.uid().unwrap_or_default();
-    let json = serde_json::to_string(&*workload).map_err(|e| Error::Read(e.to_string()))?;
-    let read = object::read(context.workloads.kind(), &json);
-    let read = read.map_err(|error| Error::Read(error.to_string()))?;
-    let view = match &read {
-        Object::JobSet(jobset) => Workload::JobSet(jobset),
-        Object::LeaderWorkerSet(lws) => Workload::LeaderWorkerSet(lws),
-        _ => return Ok(Action::await_change()),
-    };
-    // An unfilled cache would look like nothing made. Asked, not awaited: of several workloads that
-    // wait for one cache, it would wake the last only, and the others never again.
-    if !is_filled(&context.pods) || !context.objects.iter().all(is_filled) {
-        return Ok(Action::requeue(Duration::from_millis(50)));
-    }
-    let pods = context.members(&workload);
-    let made = context.made(&namespace, &uid);
-    let of_it = |object: &DynamicObject| owned(&object.metadata, &uid);
-    let (made, behind) = context.writer.recent.lay_over(made, of_it);
-    let cluster = context.cluster.load();
-    let partners = match view {
-        Workload::JobSet(jobset) => {
-            let members = |other: &DynamicObject| context.members(other);
-            let known = &context.known;
-            look_up(&jobset.metadata, &namespace, known, members, &cluster)
+/// Forgets what was told and seen of workloads that are deleted: they are never looked at again. A
+/// list that does not show a workload says so too.
+fn forget_deleted(
+    events: Arc<EventPublisher>,
+    revivals: Arc<Revivals>,
+) -> impl FnMut(&watcher::Result<Event<Stored>>) {
+    let mut listed = HashSet::new();
+    move |event| match event {
+        Ok(Event::Delete(workload)) => {
+            events.forget(workload.uid());
+            revivals.forget(workload.uid());
         }
-        Workload::LeaderWorkerSet(_) => Vec::new(),
-    };
-    let seen = Seen {
-        workload: view,
-        namespace: &namespace,
-        pods: &pods,
-        made: &made,
-        partners: &partners,
-    };
-    let mut actions = decide::decide(&seen, &cluster);
-    drop(cluster);
-    let mut done = Done::default();
-    let writer = &context.writer;
-    let carried_out = writer.carry_out(&workload, &actions, &made, &mut done);
-    let carried_out = carried_out.await;
-    context.memory.note_created(&uid, &done);
-    carried_out?;
-    let sleepers = actions.sleepers.iter();
-    let sleepers = sleepers.map(|object| (context.writer.api(object), object.name_any()));
-    context.sleepers.set(&uid, sleepers.collect());
-    if let Some(queue) = &actions.queue
-        && let Some(trouble) = context.queues.trouble(queue).await
-    {
-        actions.blame(&trouble);
-    }
-    context.memory.wrote(&workload, &done, &actions.gangs).await;
-    let mut news = context.memory.look(&uid, &actions);
-    actions.broken = news.broken.take();
-    // Before what can fail: what is news now is none at the next look.
-    context.memory.publish(&workload, &news).await;
-    let outcome = match view {
-        Workload::JobSet(_) if news.timed_out == Some(TimeoutAction::Suspend) => {
-            context.writer.suspend(&workload).await?
+        Ok(Event::Init) => listed.clear(),
+        Ok(Event::InitApply(workload)) => {
+            listed.insert(workload.uid().to_owned());
         }
-        Workload::JobSet(jobset) => context.revive(&workload, jobset, &pods, &actions).await?,
-        // LeaderWorkerSet makes a replica anew that loses a pod, and then it is a new gang.
-        Workload::LeaderWorkerSet(_) => Outcome::Done,
-    };
-    if let Outcome::Refused(why) = outcome {
-        context.memory.refused(&workload, "itself", why).await;
-        news.again_in(BLOCKED);
-    }
-    let step = context
-        .conditions
-        .step(&workload, &actions, &done.obstacles);
-    let held = context.writer.step(&workload, step).await?;
-    // Nothing tells when a foreign object goes: only Muster's own are watched.
-    let blocked = (!done.obstacles.is_empty()).then_some(BLOCKED);
-    let again = [behind, blocked, held, news.look_again];
-    Ok(match again.into_iter().flatten().min() {
-        Some(after) => Action::requeue(after),
-        None => Action::await_change(),
-    })
-}
-
-fn is_filled<K>(store: &Store<K>) -> bool
-where
-    K: Resource<DynamicType = ApiResource> + Clone + 'static,
-{
-    matches!(store.wait_until_ready().now_or_never(), Some(Ok(())))
-}
-
-impl Context {
-    fn members(&self, workload: &DynamicObject) -> Vec<Pod> {
-        let belongs = |pod: &WatchedPod| self.workloads.owns(workload, pod);
-        let pods = self.pods.state_filter(|pod| belongs(pod));
-        pods.iter().filter_map(|pod| Pod::read(pod)).collect()
-    }
-
-    /// Gives a lost gang a new round, or tells that only a person can.
-    async fn revive(
-        &self,
-        workload: &DynamicObject,
-        jobset: &JobSet<'_>,
-        pods: &[Pod],
-        actions: &Actions,
-    ) -> Result<Outcome, Error> {
-        let uid = workload.uid().unwrap_or_default();
-        let step = self.revivals.look(&uid, jobset, pods, actions);
-        let outcome = self.writer.revive(workload, &step).await?;
-        let (reason, note) = match step {
-            _ if outcome != Outcome::Done => return Ok(outcome),
-            Step::Suspend(note) => ("GangRevived", note),
-            Step::Tell(note) => ("GangStuck", note),
-            Step::Nothing | Step::Resume | Step::Forget => return Ok(outcome),
-        };
-        self.revivals.forget(&uid);
-        let mut news = News::default();
-        news.warn(reason, note);
-        self.memory.publish(workload, &news).await;
-        Ok(outcome)
-    }
-
-    fn made(&self, namespace: &str, uid: &str) -> Vec<DynamicObject> {
-        let stores = self.objects.iter();
-        stores
-            .flat_map(|store| {
-                store.state_filter(|object| {
-                    object.metadata.namespace.as_deref() == Some(namespace)
-                        && owned(&object.metadata, uid)
-                })
-            })
-            .map(|object| (*object).clone())
-            .collect()
+        Ok(Event::InitDone) => {
+            events.keep_only(&listed);
+            revivals.keep_only(&listed);
+            listed = HashSet::new();
+        }
+        Ok(Event::Apply(_)) | Err(_) => {}
     }
 }

@@ -1,15 +1,17 @@
 //! What the reconciler writes: objects of gangs, a JobSet's suspension, the workload's condition.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 use kube::api::{Api, DeleteParams, Patch, PatchParams, Preconditions};
 use kube::core::{ApiResource, DynamicObject, GroupVersionKind, ObjectMeta};
 use kube::{Client, ResourceExt as _};
 
-use super::condition::Step;
+use super::cache::recent_writes::RecentWrites;
+use super::cache::stored::Stored;
 use super::decide::Actions;
-use super::recent::Recent;
-use super::revive;
+use super::mend::revive::Revival;
+use super::report::condition::ConditionUpdate;
 use crate::scheduler::object::MANAGED_BY;
 use crate::workload::keys;
 
@@ -55,9 +57,9 @@ pub struct Done {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
     Done,
-    /// The workload is no longer as it was seen. Its change brings the next look.
+    /// The workload has changed since it was seen. Its change brings the next look.
     Changed,
-    /// By a policy or a webhook, in its words.
+    /// By a policy or a webhook; what it said.
     Refused(String),
 }
 
@@ -83,43 +85,49 @@ fn refusal<T>(answer: &Result<T, kube::Error>) -> Option<&str> {
 /// Writes, and remembers it until the caches show it.
 pub struct Writer {
     client: Client,
-    pub recent: Recent,
+    /// The kind of workloads.
+    workloads: ApiResource,
+    pub recent: RecentWrites,
 }
 
 impl Writer {
-    pub fn new(client: Client) -> Self {
-        let recent = Recent::default();
-        Self { client, recent }
+    pub fn new(client: Client, workloads: ApiResource) -> Self {
+        Self {
+            client,
+            workloads,
+            recent: RecentWrites::default(),
+        }
     }
 
-    /// Applies and deletes what was decided. What was done before an error is in `done` too.
+    /// Applies and deletes what was decided for the workload of a uid. What was done before an error is
+    /// in `done` too.
     pub async fn carry_out(
         &self,
-        workload: &DynamicObject,
+        uid: &str,
         actions: &Actions,
         made: &[DynamicObject],
         done: &mut Done,
     ) -> Result<(), Error> {
-        let uid = workload.uid().unwrap_or_default();
+        let made: HashSet<Option<&str>> = made.iter().map(|m| m.metadata.name.as_deref()).collect();
         for object in &actions.apply {
-            let known = made.iter().any(|m| m.metadata.name == object.metadata.name);
-            if !known && let Some(foreign) = self.foreign(object, &uid).await? {
+            let known = made.contains(&object.metadata.name.as_deref());
+            if !known && let Some(foreign) = self.foreign(object, uid).await? {
                 done.obstacles.push(foreign);
                 continue;
             }
-            match self.apply(object, known).await? {
+            match self.apply(uid, object, known).await? {
                 Applied::Yes if known => {}
                 Applied::Yes => done.created.push(object.name_any()),
                 Applied::Refused(why) => done.obstacles.push(why),
             }
         }
         for object in &actions.delete {
-            self.delete(object).await?;
+            self.delete(uid, object).await?;
         }
         Ok(())
     }
 
-    /// What an object of that name is, if it is not Muster's for this workload.
+    /// Says so if an object of this name exists that Muster did not make for this workload.
     async fn foreign(&self, object: &DynamicObject, uid: &str) -> Result<Option<String>, Error> {
         let name = object.name_any();
         let there = self.api(object).get_metadata_opt(&name).await;
@@ -134,7 +142,12 @@ impl Writer {
         }))
     }
 
-    async fn apply(&self, object: &DynamicObject, known: bool) -> Result<Applied, Error> {
+    async fn apply(
+        &self,
+        uid: &str,
+        object: &DynamicObject,
+        known: bool,
+    ) -> Result<Applied, Error> {
         let name = object.name_any();
         let mut params = PatchParams::apply(MANAGER);
         // Ours alone; whoever edited it is overruled.
@@ -153,11 +166,11 @@ impl Writer {
             )));
         }
         let answer = answer.map_err(api_error(format!("apply {name}")))?;
-        self.recent.applied(answer);
+        self.recent.applied(uid, answer);
         Ok(Applied::Yes)
     }
 
-    async fn delete(&self, object: &DynamicObject) -> Result<(), Error> {
+    async fn delete(&self, uid: &str, object: &DynamicObject) -> Result<(), Error> {
         let name = object.name_any();
         let params = DeleteParams {
             preconditions: Some(Preconditions {
@@ -167,33 +180,29 @@ impl Writer {
             ..DeleteParams::background()
         };
         match self.api(object).delete(&name, &params).await {
-            // Gone already, or another object of that name: either way not ours to remove.
+            // Gone already, or another object of this name: either way not ours to remove.
             Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => {}
             other => {
                 other.map_err(api_error(format!("delete {name}")))?;
             }
         }
-        self.recent.deleted(object);
+        self.recent.deleted(uid, object);
         Ok(())
     }
 
-    pub async fn suspend(&self, workload: &DynamicObject) -> Result<Outcome, Error> {
+    pub async fn suspend(&self, workload: &Stored) -> Result<Outcome, Error> {
         let patch = serde_json::json!({"spec": {"suspend": true}});
-        self.patch_as_seen(workload, patch, "suspend the JobSet")
-            .await
+        let what = format!("suspend the {}", self.workloads.kind);
+        self.patch_as_seen(workload, patch, &what).await
     }
 
-    /// Suspends or resumes a JobSet whose gang is to have a new round.
-    pub async fn revive(
-        &self,
-        workload: &DynamicObject,
-        step: &revive::Step,
-    ) -> Result<Outcome, Error> {
-        let (mark, suspend) = match step {
-            revive::Step::Suspend(_) => (Some("true"), Some(true)),
-            revive::Step::Resume => (None, Some(false)),
-            revive::Step::Forget => (None, None),
-            revive::Step::Nothing | revive::Step::Tell(_) => return Ok(Outcome::Done),
+    /// Suspends or resumes a workload whose gang is to have a new round.
+    pub async fn revive(&self, workload: &Stored, revival: &Revival) -> Result<Outcome, Error> {
+        let (mark, suspend) = match revival {
+            Revival::Suspend(_) => (Some("true"), Some(true)),
+            Revival::Resume => (None, Some(false)),
+            Revival::Forget => (None, None),
+            Revival::Nothing | Revival::Tell(_) => return Ok(Outcome::Done),
         };
         let mut patch = serde_json::json!({"metadata": {"annotations": {keys::REVIVING: mark}}});
         if let Some(suspend) = suspend {
@@ -206,14 +215,14 @@ impl Writer {
     /// Changes a workload if it is still as it was seen.
     async fn patch_as_seen(
         &self,
-        workload: &DynamicObject,
+        workload: &Stored,
         mut patch: serde_json::Value,
         what: &str,
     ) -> Result<Outcome, Error> {
-        patch["metadata"]["resourceVersion"] = workload.resource_version().into();
-        let (name, params) = (workload.name_any(), PatchParams::default());
-        let api = self.api(workload);
-        let answer = api.patch(&name, &params, &Patch::Merge(&patch)).await;
+        patch["metadata"]["resourceVersion"] = workload.metadata.resource_version.clone().into();
+        let (name, params) = (workload.name(), PatchParams::default());
+        let api = self.workload_api(workload);
+        let answer = api.patch(name, &params, &Patch::Merge(&patch)).await;
         if let Some(why) = refusal(&answer) {
             return Ok(Outcome::Refused(format!("cannot {what}: {why}")));
         }
@@ -226,30 +235,26 @@ impl Writer {
     }
 
     /// Applies a condition to the workload's status, or says when to look again.
-    pub async fn step(
+    pub async fn write_condition(
         &self,
-        workload: &DynamicObject,
-        step: Step,
+        workload: &Stored,
+        update: ConditionUpdate,
     ) -> Result<Option<Duration>, Error> {
-        let condition = match step {
-            Step::Nothing => return Ok(None),
-            Step::Later(after) => return Ok(Some(after)),
-            Step::Write(condition) => condition,
+        let condition = match update {
+            ConditionUpdate::NotNeeded => return Ok(None),
+            ConditionUpdate::Later(after) => return Ok(Some(after)),
+            ConditionUpdate::Write(condition) => condition,
         };
-        let name = workload.name_any();
-        let types = workload.types.clone().unwrap_or_default();
+        let name = workload.name();
         let patch = serde_json::json!({
-            "apiVersion": types.api_version,
-            "kind": types.kind,
+            "apiVersion": self.workloads.api_version,
+            "kind": self.workloads.kind,
             "metadata": {"name": name},
             "status": {"conditions": [condition]},
         });
         let params = PatchParams::apply(MANAGER).force();
-        let api = self.api(workload);
-        match api
-            .patch_status(&name, &params, &Patch::Apply(&patch))
-            .await
-        {
+        let api = self.workload_api(workload);
+        match api.patch_status(name, &params, &Patch::Apply(&patch)).await {
             // Deleted meanwhile.
             Err(kube::Error::Api(status)) if status.code == 404 => {}
             other => {
@@ -257,6 +262,11 @@ impl Writer {
             }
         }
         Ok(None)
+    }
+
+    fn workload_api(&self, workload: &Stored) -> Api<DynamicObject> {
+        let client = self.client.clone();
+        Api::namespaced_with(client, workload.namespace(), &self.workloads)
     }
 
     pub fn api(&self, object: &DynamicObject) -> Api<DynamicObject> {
@@ -271,10 +281,16 @@ impl Writer {
     }
 }
 
-/// Whether Muster made it for the workload of that uid.
-pub fn owned(meta: &ObjectMeta, uid: &str) -> bool {
+/// Whether Muster made it for the workload of this uid.
+fn owned(meta: &ObjectMeta, uid: &str) -> bool {
+    owners(meta).any(|owner| owner == uid)
+}
+
+/// The uids of the workloads that Muster made an object for.
+pub fn owners(meta: &ObjectMeta) -> impl Iterator<Item = &str> {
     let labels = meta.labels.as_ref();
     let managed = labels.and_then(|l| l.get(MANAGED_BY.0));
-    let owners = meta.owner_references.as_deref().unwrap_or_default();
-    managed.is_some_and(|m| m == MANAGED_BY.1) && owners.iter().any(|owner| owner.uid == uid)
+    let owners = meta.owner_references.iter().flatten();
+    let owners = owners.filter(move |_| managed.is_some_and(|m| m == MANAGED_BY.1));
+    owners.map(|owner| owner.uid.as_str())
 }

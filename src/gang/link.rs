@@ -1,92 +1,73 @@
-//! The keys that tie a pod to a gang, of every scheduler that Muster knows.
+//! A link: the key that ties a pod to a gang.
 //!
-//! In one place because two sides need them: a workload adapter must notice a link that the user
-//! wrote, and a backend writes its own. What the values mean is the backend's business.
+//! Two sides speak of links: a workload adapter must notice one that the user wrote, and a backend
+//! writes its own. Which there are, and what their values mean, is in the backends' files.
 
 use super::policy::SchedulerKind;
 
 /// Where a link is written on a pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LinkPlace {
+    /// A label of the pod.
     Label,
+    /// An annotation of the pod.
     Annotation,
     /// A field of the pod's spec.
     Field,
 }
 
+/// Who writes a link, besides users.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LinkWriter {
+    /// Muster alone.
+    Muster,
+    /// Controllers of workloads too, for gangs that they make themselves.
+    ControllersToo,
+}
+
 /// One way to tie a pod to a gang.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LinkKey {
+    /// Whose gangs it links to.
     pub scheduler: SchedulerKind,
+    /// Where it stands.
     pub place: LinkPlace,
+    /// The key, or the name of the field.
     pub key: &'static str,
+    /// Who writes it.
+    pub writer: LinkWriter,
 }
 
-const fn link(scheduler: SchedulerKind, place: LinkPlace, key: &'static str) -> LinkKey {
-    LinkKey {
-        scheduler,
-        place,
-        key,
+impl LinkKey {
+    /// A link that is a label.
+    pub const fn label(scheduler: SchedulerKind, key: &'static str) -> Self {
+        Self::new(scheduler, LinkPlace::Label, key)
+    }
+
+    /// A link that is an annotation.
+    pub const fn annotation(scheduler: SchedulerKind, key: &'static str) -> Self {
+        Self::new(scheduler, LinkPlace::Annotation, key)
+    }
+
+    /// A link that is a field of the pod's spec.
+    pub const fn field(scheduler: SchedulerKind, key: &'static str) -> Self {
+        Self::new(scheduler, LinkPlace::Field, key)
+    }
+
+    /// The same, which controllers of workloads write too.
+    pub const fn shared(self) -> Self {
+        Self {
+            writer: LinkWriter::ControllersToo,
+            ..self
+        }
+    }
+
+    const fn new(scheduler: SchedulerKind, place: LinkPlace, key: &'static str) -> Self {
+        Self {
+            scheduler,
+            place,
+            key,
+            writer: LinkWriter::Muster,
+        }
     }
 }
-
-/// Kubernetes 1.36 and later.
-pub const SCHEDULING_GROUP: LinkKey =
-    link(SchedulerKind::Native, LinkPlace::Field, "schedulingGroup");
-/// Kubernetes 1.35 only.
-pub const WORKLOAD_REF: LinkKey = link(SchedulerKind::Native, LinkPlace::Field, "workloadRef");
-/// The only key that Volcano's scheduler reads; `scheduling.volcano.sh/group-name` is read nowhere.
-pub const VOLCANO: LinkKey = link(
-    SchedulerKind::Volcano,
-    LinkPlace::Annotation,
-    "scheduling.k8s.io/group-name",
-);
-pub const COSCHEDULING: LinkKey = link(
-    SchedulerKind::Coscheduling,
-    LinkPlace::Label,
-    "scheduling.x-k8s.io/pod-group",
-);
-/// Koordinator's PodGroups.
-pub const KOORDINATOR: LinkKey = link(
-    SchedulerKind::Koordinator,
-    LinkPlace::Label,
-    "pod-group.scheduling.sigs.k8s.io",
-);
-/// Koordinator's gangs without an object.
-pub const KOORDINATOR_NAME: LinkKey = link(
-    SchedulerKind::Koordinator,
-    LinkPlace::Annotation,
-    "gang.scheduling.koordinator.sh/name",
-);
-/// The application that a pod belongs to (YuniKorn 1.6 and later; older keys give way to it).
-pub const YUNIKORN_APP: LinkKey = link(
-    SchedulerKind::Yunikorn,
-    LinkPlace::Label,
-    "yunikorn.apache.org/app-id",
-);
-pub const YUNIKORN_GROUP: LinkKey = link(
-    SchedulerKind::Yunikorn,
-    LinkPlace::Annotation,
-    "yunikorn.apache.org/task-group-name",
-);
-pub const KAI: LinkKey = link(SchedulerKind::Kai, LinkPlace::Annotation, "pod-group-name");
-/// Besides the PodGroup, where it has subgroups.
-pub const KAI_SUBGROUP: LinkKey = link(
-    SchedulerKind::Kai,
-    LinkPlace::Label,
-    "kai.scheduler/subgroup-name",
-);
-
-/// Every known link.
-pub const ALL: [LinkKey; 10] = [
-    SCHEDULING_GROUP,
-    WORKLOAD_REF,
-    VOLCANO,
-    COSCHEDULING,
-    KOORDINATOR,
-    KOORDINATOR_NAME,
-    YUNIKORN_APP,
-    YUNIKORN_GROUP,
-    KAI,
-    KAI_SUBGROUP,
-];

@@ -7,18 +7,18 @@
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 use super::name::{GangName, Identity};
 use super::part::{Level, Part};
-use super::policy::{KoordinatorWay, SchedulerKind, Strictness};
-use super::resources::ResourceList;
+use super::policy::SchedulerKind;
 
 /// The value of the annotation `muster.dev/stamp`: compact JSON.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Stamp {
-    #[serde(serialize_with = "write_word", deserialize_with = "read_scheduler")]
-    pub scheduler: SchedulerKind,
+    /// The scheduler's word, which `scheduler::stamped` resolves.
+    pub scheduler: String,
     #[serde(serialize_with = "write_level", deserialize_with = "read_level")]
     pub level: Level,
     pub size: u32,
@@ -28,58 +28,49 @@ pub struct Stamp {
     pub ordinal: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bundle: Option<String>,
-    /// How Koordinator is told of the gang, whatever the configuration says by now.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub way: KoordinatorWay,
+    /// Which of its backend's variants made the gang, where it has several and this is not the
+    /// default one: a gang keeps it when the configuration changes.
+    #[serde(default, rename = "way", skip_serializing_if = "Option::is_none")]
+    pub variant: Option<String>,
     /// All parts of the bundle, where a member must name its siblings' gangs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub siblings: Vec<Sibling>,
     /// All roles of the gang or bundle, where a member must describe the others' pods.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub roles: Vec<RoleStamp>,
-    /// What the objects of the gang are made of, where the workload's spec says it of its newest
-    /// revision only and older ones live beside it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub revision: Option<RevisionStamp>,
-    /// The scheduler's name, where Muster wrote it into the template: not the user's word, and
-    /// taken back when the template is stamped anew.
+    /// What the workload's own adapter needs of it later.
+    #[serde(default, rename = "revision", skip_serializing_if = "Option::is_none")]
+    pub workload: Option<Words>,
+    /// The scheduler's name, where Muster wrote it into the template: not the user's own, and
+    /// removed when the template is stamped again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scheduler_name: Option<String>,
 }
 
-/// A replica of a workload that is rolled out by revisions.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct RevisionStamp {
-    pub order: Order,
-    pub roles: Vec<Need>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub queue: Option<String>,
-    #[serde(skip_serializing_if = "is_default")]
-    pub strictness: Strictness,
+/// What one side alone writes and reads of a stamp, as JSON in its own words.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Words(Box<RawValue>);
+
+impl Words {
+    /// Takes down a value; `None` if it cannot be written as JSON.
+    pub fn of(value: &impl Serialize) -> Option<Self> {
+        serde_json::value::to_raw_value(value).ok().map(Self)
+    }
+
+    /// Reads it back; `None` where it says something else.
+    pub fn read<'w, T: Deserialize<'w>>(&'w self) -> Option<T> {
+        serde_json::from_str(self.0.get()).ok()
+    }
 }
 
-/// When the pods of a replica are made.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub enum Order {
-    /// All at once: they are one gang.
-    #[default]
-    Together,
-    /// The others once the leader is ready: the leader starts by itself, the others together.
-    LeaderFirst,
+impl PartialEq for Words {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.get() == other.0.get()
+    }
 }
 
-/// What a role needs.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct Need {
-    pub name: String,
-    pub pods: u64,
-    #[serde(skip_serializing_if = "ResourceList::is_empty")]
-    pub requests: ResourceList,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub priority_class: Option<String>,
-}
+impl Eq for Words {}
 
 /// A role, as far as the members of other roles speak of it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -115,16 +106,16 @@ impl Sibling {
 impl Stamp {
     pub fn new(scheduler: SchedulerKind, ordinal: usize, part: &Part) -> Self {
         Self {
-            scheduler,
+            scheduler: scheduler.as_str().to_owned(),
             level: part.level(),
             size: part.size(),
             quorum: part.quorum(),
             ordinal: u32::try_from(ordinal).unwrap_or(u32::MAX),
             bundle: part.bundle().map(|b| b.value.as_str().to_owned()),
-            way: KoordinatorWay::default(),
+            variant: None,
             siblings: Vec::new(),
             roles: Vec::new(),
-            revision: None,
+            workload: None,
             scheduler_name: None,
         }
     }
@@ -146,6 +137,8 @@ pub struct Member {
     name: GangName,
     /// Its role, where the template does not say it.
     pub role: Option<&'static str>,
+    /// Its whole replica, where the pods of that come in an order and are several gangs.
+    pub replica: Option<Identity>,
     pub stamp: Stamp,
 }
 
@@ -156,6 +149,7 @@ impl Member {
             identity,
             name,
             role: None,
+            replica: None,
             stamp,
         }
     }
@@ -179,15 +173,6 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
 
-fn write_word<S: Serializer>(kind: &SchedulerKind, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(kind.as_str())
-}
-
-fn read_scheduler<'de, D: Deserializer<'de>>(deserializer: D) -> Result<SchedulerKind, D::Error> {
-    let word = <&str>::deserialize(deserializer)?;
-    word.parse().map_err(D::Error::custom)
-}
-
 fn write_level<S: Serializer>(level: &Level, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(level.as_str())
 }
@@ -208,26 +193,26 @@ mod tests {
     #[test]
     fn a_stamp_is_read_as_it_was_written() {
         let mut stamp = Stamp {
-            scheduler: SchedulerKind::Volcano,
+            scheduler: "some".into(),
             level: Level::Replica,
             size: 4,
             quorum: 3,
             ordinal: 0,
             bundle: None,
-            way: KoordinatorWay::PodGroup,
+            variant: None,
             siblings: Vec::new(),
             roles: Vec::new(),
-            revision: None,
+            workload: None,
             scheduler_name: None,
         };
         assert_eq!(
             stamp.to_json(),
-            r#"{"scheduler":"volcano","level":"Replica","size":4,"quorum":3}"#
+            r#"{"scheduler":"some","level":"Replica","size":4,"quorum":3}"#
         );
         assert_eq!(Stamp::parse(&stamp.to_json()).unwrap(), stamp);
         stamp.ordinal = 9;
         stamp.bundle = Some("ring".into());
-        stamp.way = KoordinatorWay::Annotations;
+        stamp.variant = Some("other".into());
         stamp.siblings = vec![Sibling {
             part: "workers".into(),
             replicas: Some(2),
@@ -246,7 +231,7 @@ mod tests {
             "",
             "{}",
             "null",
-            r#"{"scheduler":"x","level":"Whole","size":1,"quorum":1}"#,
+            r#"{"scheduler":"some","level":"x","size":1,"quorum":1}"#,
         ] {
             assert!(Stamp::parse(text).is_err(), "{text}");
         }

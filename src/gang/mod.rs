@@ -5,6 +5,7 @@
 
 pub mod duration;
 pub mod field;
+pub mod keys;
 pub mod link;
 pub mod member;
 pub mod name;
@@ -17,11 +18,10 @@ pub mod resources;
 pub mod shape;
 
 pub use field::{FieldError, FieldPath};
-pub use member::{Member, Need, Order, RevisionStamp, RoleStamp, Sibling, Stamp};
-pub use name::{Attempt, BundleName, GangName, Identity, PartName, Round};
+pub use member::{Member, RoleStamp, Sibling, Stamp, Words};
+pub use name::{Attempt, BundleName, GangKey, GangName, Identity, PartName, Round};
 pub use part::{Level, Part, PartDraft, Role};
 pub use plan::{Barrier, Gang, Owner, Plan};
-pub use policy::Unasked;
-pub use policy::{KoordinatorWay, Located, Policy, SchedulerKind, Strictness, TimeoutAction};
+pub use policy::{Located, Policy, SchedulerKind, Strictness, TimeoutAction};
 pub use reference::WorkloadRef;
 pub use shape::{Apart, Shape, Written};

@@ -10,8 +10,9 @@ use std::fmt;
 
 use sha2::{Digest, Sha256};
 
-/// The longest DNS label, and the longest label value: coscheduling links by label.
-const MAX_NAME: usize = 63;
+/// The longest DNS label. A gang's name is one, and so fits the value of a label, which links pods
+/// on some schedulers.
+const MAX_LABEL: usize = 63;
 const HASH_LENGTH: usize = 10;
 /// Kubernetes' own alphabet for generated names (`k8s.io/apimachinery/pkg/util/rand`):
 /// no vowels, so that no word appears.
@@ -22,10 +23,6 @@ const ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
 pub struct PartName(String);
 
 impl PartName {
-    /// The part of a replica whose pods all come at once, and the name of what its gangs share where
-    /// they do not.
-    pub const REPLICA: &'static str = "replica";
-
     /// The part of a plan whose whole workload is one gang.
     pub fn whole() -> Self {
         Self("all".to_owned())
@@ -121,7 +118,26 @@ pub struct Identity {
     pub revision: Option<String>,
 }
 
+/// What tells gangs of one workload apart, in whatever round.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct GangKey<'a> {
+    uid: &'a str,
+    part: &'a str,
+    index: Option<u32>,
+    attempt: Attempt,
+}
+
 impl Identity {
+    /// The same for pods of every round of the gang.
+    pub fn key(&self) -> GangKey<'_> {
+        GangKey {
+            uid: &self.uid,
+            part: self.part.as_str(),
+            index: self.index,
+            attempt: self.attempt,
+        }
+    }
+
     /// The gang's name.
     pub fn name(&self) -> GangName {
         self.named("gang", self.part.as_str(), self.index)
@@ -152,7 +168,7 @@ impl Identity {
             Some(revision) => revision.clone(),
             None => self.attempt.to_string(),
         };
-        let mut name = String::with_capacity(MAX_NAME);
+        let mut name = String::with_capacity(MAX_LABEL);
         let segments = [
             Some(self.workload.as_str()),
             Some(part).filter(|p| !p.is_empty()),
@@ -170,7 +186,7 @@ impl Identity {
                 _ => '-',
             }));
         }
-        name.truncate(MAX_NAME - HASH_LENGTH - 1);
+        name.truncate(MAX_LABEL - HASH_LENGTH - 1);
         let mut label = name.trim_matches('-').to_owned();
         if !label.is_empty() {
             label.push('-');
@@ -216,7 +232,7 @@ pub fn is_dns_subdomain(text: &str) -> bool {
 pub fn is_dns_label(text: &str) -> bool {
     let alphanumeric = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
     let bytes = text.as_bytes();
-    (1..=MAX_NAME).contains(&bytes.len())
+    (1..=MAX_LABEL).contains(&bytes.len())
         && bytes.iter().all(|b| alphanumeric(*b) || *b == b'-')
         && bytes.first().is_some_and(|b| alphanumeric(*b))
         && bytes.last().is_some_and(|b| alphanumeric(*b))

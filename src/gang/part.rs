@@ -149,11 +149,11 @@ impl PartDraft {
 }
 
 fn quorum(count: Located<i64>, size: NonZeroU32) -> Result<NonZeroU32, FieldError> {
-    let whole = |detail| Err(FieldError::invalid(count.at.clone(), count.value, detail));
+    let refuse = |detail| Err(FieldError::invalid(count.at.clone(), count.value, detail));
     match u32::try_from(count.value).ok().and_then(NonZeroU32::new) {
-        _ if count.value < 1 => whole("must be at least 1; leave it out to wait for all".into()),
+        _ if count.value < 1 => refuse("must be at least 1; leave it out to wait for all".into()),
         Some(quorum) if quorum <= size => Ok(quorum),
-        _ => whole(format!(
+        _ => refuse(format!(
             "must not exceed the gang's {size} pods, or the gang never starts"
         )),
     }
@@ -219,6 +219,12 @@ impl Part {
     /// Members that must fit before any is bound.
     pub fn quorum(&self) -> u32 {
         self.quorum.get()
+    }
+
+    /// Whether it never starts when no more than `creatable` of its pods can exist before one of
+    /// them is on a node.
+    pub fn waits_for_itself(&self, creatable: u64) -> bool {
+        u64::from(self.quorum()) > creatable
     }
 
     /// Pods that must succeed before one gang is done; more than its size where Jobs run in waves.

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::name::{Attempt, GangName, Identity, Round};
+use super::name::{Attempt, GangName, Identity};
 use super::part::{Level, Part};
 use super::policy::Policy;
 
@@ -42,51 +42,46 @@ impl Plan {
         })
     }
 
-    /// The gangs of one start of the workload, in the order of the spec.
-    pub fn gangs(&self, owner: &Owner, attempt: Attempt, round: Round) -> Vec<Gang<'_>> {
-        let gang = |part, index| Gang::new(part, owner.identity(part, index, attempt, round));
-        self.parts
-            .iter()
-            .flat_map(|part| {
-                let indexes = match part.level() {
-                    Level::Replica => (0..part.replicas()).map(Some).collect(),
-                    Level::Whole | Level::Group => vec![None],
+    /// The gangs of one start of the workload, in the order of the spec: the position of each one's
+    /// part, and its identity.
+    pub fn identities(
+        &self,
+        namespace: &str,
+        workload: &str,
+        uid: &str,
+        attempt: Attempt,
+    ) -> Vec<(usize, Identity)> {
+        let mut gangs = Vec::new();
+        for (position, part) in self.parts.iter().enumerate() {
+            let mut push = |index| {
+                let identity = Identity {
+                    namespace: namespace.to_owned(),
+                    workload: workload.to_owned(),
+                    uid: uid.to_owned(),
+                    part: part.name().clone(),
+                    index,
+                    attempt,
+                    ..Identity::default()
                 };
-                indexes.into_iter().map(move |index| gang(part, index))
-            })
-            .collect()
+                gangs.push((position, identity));
+            };
+            match part.level() {
+                Level::Replica => (0..part.replicas()).for_each(|index| push(Some(index))),
+                Level::Whole | Level::Group => push(None),
+            }
+        }
+        gangs
     }
 }
 
 /// The workload object itself, as owner of what is made for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Owner {
-    pub api_version: &'static str,
+    pub api_version: String,
     pub kind: &'static str,
     pub namespace: String,
     pub name: String,
     pub uid: String,
-}
-
-impl Owner {
-    fn identity(
-        &self,
-        part: &Part,
-        index: Option<u32>,
-        attempt: Attempt,
-        round: Round,
-    ) -> Identity {
-        Identity {
-            namespace: self.namespace.clone(),
-            workload: self.name.clone(),
-            uid: self.uid.clone(),
-            part: part.name().clone(),
-            index,
-            attempt,
-            round,
-            revision: None,
-        }
-    }
 }
 
 /// A part with an identity: the pods that are bound together or not at all.

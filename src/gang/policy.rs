@@ -12,80 +12,39 @@ use super::reference::WorkloadRef;
 /// A value together with the place where the user wrote it, so that a later refusal can name it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Located<T> {
+    /// What was written.
     pub value: T,
+    /// Where.
     pub at: FieldPath,
 }
 
 impl<T> Located<T> {
+    /// A value and its place.
     pub fn new(value: T, at: FieldPath) -> Self {
         Self { value, at }
     }
 }
 
-/// The schedulers whose gangs Muster speaks of.
+/// A scheduler, by the word that users know it by: the value of `muster.dev/scheduler`. Which there
+/// are is the business of `scheduler/`, where each backend names its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum SchedulerKind {
-    Native,
-    Volcano,
-    Coscheduling,
-    Koordinator,
-    Yunikorn,
-    Kai,
-}
+pub struct SchedulerKind(&'static str);
 
 impl SchedulerKind {
-    pub const ALL: [Self; 6] = [
-        Self::Native,
-        Self::Volcano,
-        Self::Coscheduling,
-        Self::Koordinator,
-        Self::Yunikorn,
-        Self::Kai,
-    ];
-
-    /// The value of `muster.dev/scheduler`.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Native => "native",
-            Self::Volcano => "volcano",
-            Self::Coscheduling => "coscheduling",
-            Self::Koordinator => "koordinator",
-            Self::Yunikorn => "yunikorn",
-            Self::Kai => "kai",
-        }
+    /// For a backend, which declares its own.
+    pub const fn new(word: &'static str) -> Self {
+        Self(word)
     }
 
-    /// All values of `muster.dev/scheduler`, for error messages and `--help`.
-    pub fn names() -> [&'static str; 6] {
-        Self::ALL.map(Self::as_str)
-    }
-
-    /// The `schedulerName` that this scheduler listens to by default.
-    pub fn default_scheduler_name(self) -> &'static str {
-        match self {
-            Self::Native => "default-scheduler",
-            Self::Volcano => "volcano",
-            // The name in scheduler-plugins' Helm chart; any profile with the plugin works too.
-            Self::Coscheduling => "scheduler-plugins-scheduler",
-            Self::Koordinator => "koord-scheduler",
-            Self::Yunikorn => "yunikorn",
-            Self::Kai => "kai-scheduler",
-        }
-    }
-
-    /// The scheduler that a pod's `schedulerName` points at, when the name says so by itself.
-    /// `default-scheduler` does not: coscheduling may be a plugin of the default profile.
-    pub fn from_scheduler_name(name: &str) -> Option<Self> {
-        Self::ALL
-            .into_iter()
-            .filter(|kind| *kind != Self::Native)
-            .find(|kind| kind.default_scheduler_name() == name)
+    /// The word.
+    pub const fn as_str(self) -> &'static str {
+        self.0
     }
 }
 
 impl fmt::Display for SchedulerKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
+        f.write_str(self.0)
     }
 }
 
@@ -93,17 +52,6 @@ impl fmt::Display for SchedulerKind {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("unknown value {0:?}")]
 pub struct UnknownWord(pub String);
-
-impl FromStr for SchedulerKind {
-    type Err = UnknownWord;
-
-    fn from_str(word: &str) -> Result<Self, UnknownWord> {
-        Self::ALL
-            .into_iter()
-            .find(|kind| kind.as_str() == word)
-            .ok_or_else(|| UnknownWord(word.to_owned()))
-    }
-}
 
 /// What happens when a gang has waited longer than its timeout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -116,6 +64,7 @@ pub enum TimeoutAction {
 }
 
 impl TimeoutAction {
+    /// Its spellings.
     pub const NAMES: [&'static str; 2] = ["Wait", "Suspend"];
 }
 
@@ -131,7 +80,7 @@ impl FromStr for TimeoutAction {
     }
 }
 
-/// What happens to the members that are already placed when one cannot be (Koordinator's words).
+/// What happens to the members that are already placed when one cannot be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 pub enum Strictness {
     /// All placed members give their room back.
@@ -142,6 +91,7 @@ pub enum Strictness {
 }
 
 impl Strictness {
+    /// Its spellings.
     pub const NAMES: [&'static str; 2] = ["Strict", "NonStrict"];
 }
 
@@ -157,47 +107,18 @@ impl FromStr for Strictness {
     }
 }
 
-/// How Koordinator is told of gangs.
-#[derive(
-    Debug,
-    Clone,
-    Copy,
-    PartialEq,
-    Eq,
-    Default,
-    serde::Serialize,
-    serde::Deserialize,
-    clap::ValueEnum,
-)]
-#[serde(rename_all = "lowercase")]
-pub enum KoordinatorWay {
-    /// A PodGroup per gang.
-    #[default]
-    #[value(name = "podgroup")]
-    PodGroup,
-    /// Annotations on the pods, no object.
-    Annotations,
-}
-
-/// What becomes of a LeaderWorkerSet that says nothing of gangs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
-pub enum Unasked {
-    /// Only sets that ask for it are ganged.
-    #[default]
-    #[value(name = "annotated")]
-    Alone,
-    /// All sets are ganged, but those that say Off.
-    #[value(name = "all")]
-    Ganged,
-}
-
 /// The knobs of a plan that hold for all its gangs.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Policy {
+    /// The scheduler that the workload names.
     pub scheduler: Option<Located<SchedulerKind>>,
+    /// The queue that its gangs wait in.
     pub queue: Option<Located<String>>,
+    /// How long a gang may wait.
     pub timeout: Option<Located<Duration>>,
+    /// What happens then.
     pub timeout_action: Option<Located<TimeoutAction>>,
+    /// What happens to members that are already placed when one cannot be.
     pub strictness: Option<Located<Strictness>>,
     /// The other workloads whose gangs of the same bundle start together with this one's.
     pub bundle_with: Option<Located<Vec<WorkloadRef>>>,

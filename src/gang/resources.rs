@@ -184,8 +184,13 @@ pub fn text<'de: 'a, 'a, D: Deserializer<'de>>(deserializer: D) -> Result<Cow<'a
     optional_text(deserializer).map(Option::unwrap_or_default)
 }
 
+/// A list of containers that is read by itself.
+#[derive(Debug, Default, Deserialize)]
+#[serde(transparent)]
+pub struct Containers<'a>(#[serde(borrow, deserialize_with = "containers")] pub Vec<Container<'a>>);
+
 /// For a list of containers where `null` is the empty list, and a `null` in it an empty container, as to Go.
-pub fn containers<'de: 'a, 'a, D: Deserializer<'de>>(
+fn containers<'de: 'a, 'a, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Vec<Container<'a>>, D::Error> {
     let list: Vec<Option<Container<'a>>> = or_default(deserializer)?;

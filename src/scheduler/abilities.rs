@@ -10,7 +10,9 @@ use crate::gang::{FieldError, Part, Plan, SchedulerKind, Strictness};
 /// Whether something works, and if not, why.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Support {
+    /// It works.
     Yes,
+    /// It does not, and why.
     No(&'static str),
 }
 
@@ -19,12 +21,14 @@ pub enum Support {
 pub enum Bundles {
     /// The gangs of several workload objects, also of several namespaces: so many at most.
     AcrossWorkloads {
+        /// How many gangs.
         most: usize,
     },
     /// The gangs of one workload object; why not of several, and what to do instead.
     WithinWorkload(&'static str),
     /// The same, if something holds that Muster cannot see.
     WithinWorkloadIf(&'static str),
+    /// There are none, and why.
     No(&'static str),
 }
 
@@ -74,6 +78,7 @@ pub enum QuorumChange {
 /// Whether a scheduler tries a blocked gang again when room appears.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NewRoom {
+    /// By itself.
     Noticed,
     /// Only after a write to the gang's object, or minutes later.
     WhenNudged,
@@ -102,19 +107,29 @@ pub enum Later {
 /// One scheduler's row of the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Abilities {
+    /// Gangs that start together.
     pub bundle: Bundles,
+    /// Queues.
     pub queue: Support,
+    /// Gangs whose members keep their room while the rest is retried.
     pub non_strict: Support,
+    /// The pods' priority class.
     pub priorities: Priorities,
+    /// Where the link is written, unless the cluster says otherwise.
     pub link_site: LinkSite,
+    /// What a resumed gang is.
     pub resume: Resume,
+    /// The quorum as members finish.
     pub quorum_change: QuorumChange,
+    /// What a blocked gang does when room appears.
     pub new_room: NewRoom,
     /// What works but surprises, said at every admission.
     pub caution: Option<&'static str>,
+    /// Who keeps the time.
     pub timeout: Timeouts,
     /// Whether its object says what a quorum needs at least.
     pub min_resources: bool,
+    /// Pods that are made only once others run.
     pub later: Later,
     /// The releases whose sources and programs the backend was made by.
     pub made_for: &'static str,

@@ -5,14 +5,41 @@ use std::collections::BTreeMap;
 use kube::core::DynamicObject;
 use serde_json::json;
 
-use crate::gang::{Gang, Member, Owner, Plan, SchedulerKind, Shape, link};
+use crate::gang::link::LinkKey;
+use crate::gang::{Gang, Member, Owner, Plan, SchedulerKind, Shape};
 
 use super::abilities::{Abilities, Bundles, Later, LinkSite, NewRoom, Priorities, QuorumChange};
 use super::abilities::{Resume, Support, Timeouts};
+use super::entry::POD_GROUPS;
 use super::object::{Scope, object};
-use super::{Marks, Scheduler};
+use super::{Api, Entry, Listens, Marks, Scheduler};
 
 pub struct Coscheduling;
+
+impl SchedulerKind {
+    /// The plugin of scheduler-plugins.
+    pub const COSCHEDULING: Self = Self::new("coscheduling");
+}
+
+const API: &str = "scheduling.x-k8s.io/v1alpha1";
+
+const POD_GROUP: LinkKey =
+    LinkKey::label(SchedulerKind::COSCHEDULING, "scheduling.x-k8s.io/pod-group");
+
+pub static ENTRY: Entry = Entry {
+    kind: SchedulerKind::COSCHEDULING,
+    // The name in scheduler-plugins' Helm chart; any profile with the plugin works too.
+    listens: Listens::Profile("scheduler-plugins-scheduler"),
+    stray_name_hint: "",
+    links: &[POD_GROUP],
+    apis: &[Api {
+        version: API,
+        resources: &[POD_GROUPS],
+        probes: &[],
+    }],
+    backend: |_, _| Ok(&Coscheduling),
+    rows: &[("coscheduling", &Coscheduling)],
+};
 
 static ABILITIES: Abilities = Abilities {
     bundle: Bundles::No(
@@ -37,8 +64,8 @@ static ABILITIES: Abilities = Abilities {
 };
 
 impl Scheduler for Coscheduling {
-    fn kind(&self) -> SchedulerKind {
-        SchedulerKind::Coscheduling
+    fn entry(&self) -> &'static Entry {
+        &ENTRY
     }
 
     fn abilities(&self) -> &'static Abilities {
@@ -48,7 +75,7 @@ impl Scheduler for Coscheduling {
     fn link(&self, member: &Member, _pod: &dyn Fn() -> Shape) -> Marks {
         let name = member.name().to_string();
         Marks {
-            labels: BTreeMap::from([(link::COSCHEDULING.key, name)]),
+            labels: BTreeMap::from([(POD_GROUP.key, name)]),
             ..Marks::default()
         }
     }
@@ -64,7 +91,7 @@ impl Scheduler for Coscheduling {
                 if !gang.part.later().is_empty() {
                     spec["minResources"] = json!(gang.part.min_resources());
                 }
-                let kind = ("scheduling.x-k8s.io/v1alpha1", "PodGroup");
+                let kind = (API, "PodGroup");
                 object(kind, gang.name(), owner, Scope::Gang(&gang.identity), spec)
             })
             .collect()

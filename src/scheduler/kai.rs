@@ -9,14 +9,41 @@ use std::collections::BTreeMap;
 use kube::core::DynamicObject;
 use serde_json::{Value, json};
 
-use crate::gang::{FieldError, Gang, Member, Owner, Plan, Role, SchedulerKind, Shape, link};
+use crate::gang::link::LinkKey;
+use crate::gang::{FieldError, Gang, Member, Owner, Plan, Role, SchedulerKind, Shape};
 
 use super::abilities::{Abilities, Bundles, Later, LinkSite, NewRoom, Priorities, QuorumChange};
 use super::abilities::{Resume, Support, Timeouts};
+use super::entry::POD_GROUPS;
 use super::pod_group::{self, Group};
-use super::{Marks, Queue, Scheduler, scheduler_name};
+use super::{Api, Entry, Listens, Marks, Queue, Scheduler, scheduler_name};
 
 pub struct Kai;
+
+impl SchedulerKind {
+    /// The KAI scheduler.
+    pub const KAI: Self = Self::new("kai");
+}
+
+const API: &str = "scheduling.run.ai/v2alpha2";
+
+const POD_GROUP: LinkKey = LinkKey::annotation(SchedulerKind::KAI, "pod-group-name");
+/// Besides the PodGroup, where it has subgroups.
+const SUBGROUP: LinkKey = LinkKey::label(SchedulerKind::KAI, "kai.scheduler/subgroup-name");
+
+pub static ENTRY: Entry = Entry {
+    kind: SchedulerKind::KAI,
+    listens: Listens::To("kai-scheduler"),
+    stray_name_hint: "",
+    links: &[POD_GROUP, SUBGROUP],
+    apis: &[Api {
+        version: API,
+        resources: &[POD_GROUPS],
+        probes: &[],
+    }],
+    backend: |_, _| Ok(&Kai),
+    rows: &[("kai", &Kai)],
+};
 
 static ABILITIES: Abilities = Abilities {
     bundle: Bundles::WithinWorkload(
@@ -44,18 +71,18 @@ const SKIP_PODGROUPER: &str = "kai.scheduler/skip-podgrouper";
 const DEFAULT_QUEUE: &str = "default-queue";
 
 impl Scheduler for Kai {
-    fn kind(&self) -> SchedulerKind {
-        SchedulerKind::Kai
+    fn entry(&self) -> &'static Entry {
+        &ENTRY
     }
 
     fn abilities(&self) -> &'static Abilities {
         &ABILITIES
     }
 
-    fn stamp(&self, _plan: &Plan, role: &Role) -> Marks {
+    fn template_marks(&self, _plan: &Plan, role: &Role) -> Marks {
         Marks {
             annotations: BTreeMap::from([(SKIP_PODGROUPER, "true".to_owned())]),
-            scheduler_name: scheduler_name(self.kind(), role),
+            scheduler_name: scheduler_name(&ENTRY, role),
             ..Marks::default()
         }
     }
@@ -69,20 +96,18 @@ impl Scheduler for Kai {
     fn link(&self, member: &Member, _pod: &dyn Fn() -> Shape) -> Marks {
         let group = pod_group::of_member(member).into_string();
         let mut marks = Marks {
-            annotations: BTreeMap::from([(link::KAI.key, group)]),
+            annotations: BTreeMap::from([(POD_GROUP.key, group)]),
             ..Marks::default()
         };
         if member.stamp.bundle.is_some() {
             let name = member.name().to_string();
-            marks.labels.insert(link::KAI_SUBGROUP.key, name);
+            marks.labels.insert(SUBGROUP.key, name);
         }
         marks
     }
 
     fn objects(&self, owner: &Owner, plan: &Plan, gangs: &[Gang<'_>]) -> Vec<DynamicObject> {
-        pod_group::objects("scheduling.run.ai/v2alpha2", owner, gangs, |group| {
-            spec(plan, group)
-        })
+        pod_group::objects(API, owner, gangs, |group| spec(plan, group))
     }
 
     /// In an unknown queue a gang waits without a word (0.12).
@@ -90,6 +115,8 @@ impl Scheduler for Kai {
         Some(Queue {
             api_version: "scheduling.run.ai/v2",
             name: queue(plan).to_owned(),
+            // One that exists is open.
+            open: None,
         })
     }
 }

@@ -5,56 +5,19 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::{Value, json};
-
-use crate::gang::link;
+use serde_json::Value;
 
 /// Labels, annotations and fields of a pod.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Marks {
+    /// Labels.
     pub labels: BTreeMap<&'static str, String>,
+    /// Annotations.
     pub annotations: BTreeMap<&'static str, String>,
+    /// The `schedulerName`, where the pod needs one.
     pub scheduler_name: Option<String>,
-    pub native: Option<NativeLink>,
+    /// The link, where it is a field of the pod's spec: its name and value.
+    pub link_field: Option<(&'static str, Value)>,
     /// Other fields of the pod's spec that change.
     pub fields: BTreeMap<&'static str, Value>,
-}
-
-/// The link of Kubernetes' own gangs: a field of the pod's spec.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum NativeLink {
-    /// Kubernetes 1.36 and later.
-    SchedulingGroup { pod_group_name: String },
-    /// Kubernetes 1.35.
-    WorkloadRef {
-        name: String,
-        pod_group: String,
-        replica_key: Option<String>,
-    },
-}
-
-impl NativeLink {
-    /// The field of the pod's spec.
-    pub fn field(&self) -> &'static str {
-        match self {
-            Self::SchedulingGroup { .. } => link::SCHEDULING_GROUP.key,
-            Self::WorkloadRef { .. } => link::WORKLOAD_REF.key,
-        }
-    }
-
-    pub fn to_value(&self) -> Value {
-        match self {
-            Self::SchedulingGroup { pod_group_name } => json!({"podGroupName": pod_group_name}),
-            Self::WorkloadRef {
-                name,
-                pod_group,
-                replica_key: None,
-            } => json!({"name": name, "podGroup": pod_group}),
-            Self::WorkloadRef {
-                name,
-                pod_group,
-                replica_key: Some(key),
-            } => json!({"name": name, "podGroup": pod_group, "podGroupReplicaKey": key}),
-        }
-    }
 }

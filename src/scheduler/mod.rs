@@ -7,61 +7,130 @@
 //!
 //! One file and one line. Say it is KAI:
 //!
-//! 1. `scheduler/kai.rs`: a unit struct with `impl Scheduler`. `abilities()` returns a `static`
-//!    [`Abilities`]: what it cannot do goes there as data, and becomes a field error at admission
-//!    ([`refusals`]). `link()` says what a pod carries once its gang is known; `objects()` says
-//!    which objects must exist. `stamp()` needs writing only if something besides
-//!    `schedulerName` is known when the workload is created, `fill()` only if a link needs more
-//!    of the plan than the part's numbers.
-//! 2. The scheduler's line in [`backend`], and in [`known`] for `muster schedulers`.
-//! 3. Its link's key in [`crate::gang::link`], if it is not there yet, so that a link which the
-//!    user wrote is respected.
-//! 4. The API that its objects need, among the candidates of `controller::discovery`.
-//! 5. Fixtures: run the tests once with `INSTA_UPDATE=always` and read the new snapshots.
+//! 1. `scheduler/kai.rs`: its constant `SchedulerKind::KAI`, its [`Entry`] (the `schedulerName` that
+//!    it listens to, its links, the APIs of its objects, its rows of `muster schedulers`), and a
+//!    struct with `impl Scheduler`. `abilities()` returns a `static` [`Abilities`]: what it cannot
+//!    do goes there as data, and becomes a field error at admission ([`refusals`]). `link()` says
+//!    what a pod carries once its gang is known; `objects()` says which objects must exist.
+//!    `template_marks()` needs writing only if something besides `schedulerName` is known when the
+//!    workload is created, `extend_stamp()` only if a link needs more of the plan than the part's
+//!    numbers.
+//! 2. The entry's line in [`TABLE`], with the file's `mod` line.
+//!
+//! Options of its own on the command line are a struct in its file, and a field of
+//! [`SchedulerArgs`]. Then fixtures: run the tests once with `INSTA_UPDATE=always` and read the new
+//! snapshots. The reconciler's role (`manifests/`) must allow it the new objects.
 //!
 //! Admission, `check`, `render` and the reconciler call it without a change of their own.
 
 pub mod abilities;
-pub mod cluster;
+mod args;
+mod cluster;
 mod coscheduling;
+mod entry;
 mod kai;
 mod koordinator;
-pub mod marks;
+mod marks;
 mod native;
 pub mod object;
 mod pod_group;
+mod queue;
+mod reason;
 mod resolve;
 mod volcano;
 mod yunikorn;
 
 pub use abilities::{Abilities, LinkSite, Resume, refusals};
-pub use cluster::{Dialect, JobTemplates, Release, Snapshot, SubGroups};
+pub use args::SchedulerArgs;
+pub use cluster::{JobTemplates, Release, Served, Snapshot};
+pub use entry::{Api, Entry, Listens, Probe, Resource};
 pub use kube::core::DynamicObject;
-pub use marks::{Marks, NativeLink};
-pub use resolve::{check_scheduler_names, fits, resolve};
+pub use marks::Marks;
+pub use native::Dialect;
+pub use queue::Queue;
+pub use resolve::{check_scheduler_names, resolve};
 
+use std::str::FromStr;
+
+use crate::gang::link::LinkKey;
+use crate::gang::policy::UnknownWord;
 use crate::gang::{
-    FieldError, Gang, KoordinatorWay, Member, Owner, Part, Plan, Role, Round, SchedulerKind, Shape,
-    Stamp,
+    FieldError, Gang, Member, Owner, Part, Plan, Role, Round, SchedulerKind, Shape, Stamp,
 };
+
+/// Every scheduler that Muster knows, in the order in which they are listed.
+pub static TABLE: &[&Entry] = &[
+    &native::ENTRY,
+    &volcano::ENTRY,
+    &coscheduling::ENTRY,
+    &koordinator::ENTRY,
+    &yunikorn::ENTRY,
+    &kai::ENTRY,
+];
+
+/// All values of `muster.dev/scheduler`, for error messages and `--help`.
+pub fn names() -> Vec<&'static str> {
+    TABLE.iter().map(|entry| entry.kind.as_str()).collect()
+}
+
+/// The scheduler that a word names.
+pub fn parse(word: &str) -> Option<SchedulerKind> {
+    Some(entry(word)?.kind)
+}
+
+fn entry(word: &str) -> Option<&'static Entry> {
+    let mut entries = TABLE.iter().copied();
+    entries.find(|entry| entry.kind.as_str() == word)
+}
+
+/// As any word of a declaration is read.
+impl FromStr for SchedulerKind {
+    type Err = UnknownWord;
+
+    fn from_str(word: &str) -> Result<Self, UnknownWord> {
+        parse(word).ok_or_else(|| UnknownWord(word.to_owned()))
+    }
+}
+
+/// The links of all schedulers.
+pub fn links() -> impl Iterator<Item = LinkKey> {
+    TABLE.iter().flat_map(|entry| entry.links).copied()
+}
+
+/// The scheduler that a pod's `schedulerName` points at, when the name says so by itself.
+pub fn named(scheduler_name: &str) -> Option<&'static Entry> {
+    let mut entries = TABLE.iter().copied();
+    entries.find(|entry| entry.is_named_by(scheduler_name))
+}
 
 /// One scheduler's way of making gangs.
 pub trait Scheduler: Sync {
-    fn kind(&self) -> SchedulerKind;
+    /// Its line in the table.
+    fn entry(&self) -> &'static Entry;
+
+    /// The word that users know it by.
+    fn kind(&self) -> SchedulerKind {
+        self.entry().kind
+    }
 
     /// What it can and cannot do, as data.
     fn abilities(&self) -> &'static Abilities;
 
-    /// What is known from the spec alone, for the pods of one role.
-    fn stamp(&self, _plan: &Plan, role: &Role) -> Marks {
+    /// Whether its gangs need an API of the scheduler.
+    fn needs_api(&self) -> bool {
+        !self.entry().apis.is_empty()
+    }
+
+    /// What the templates of one role's pods carry: all that is known from the spec alone.
+    fn template_marks(&self, _plan: &Plan, role: &Role) -> Marks {
         Marks {
-            scheduler_name: scheduler_name(self.kind(), role),
+            scheduler_name: scheduler_name(self.entry(), role),
             ..Marks::default()
         }
     }
 
-    /// What a link will need beyond the part's numbers.
-    fn fill(&self, _plan: &Plan, _part: &Part, _role: &Role, _stamp: &mut Stamp) {}
+    /// Adds to a stamp what a link will need beyond the part's numbers.
+    fn extend_stamp(&self, _plan: &Plan, _part: &Part, _role: &Role, _stamp: &mut Stamp) {}
 
     /// What of a plan its objects could not say, beyond what the abilities tell.
     fn check(&self, _plan: &Plan) -> Vec<FieldError> {
@@ -100,6 +169,11 @@ pub trait Scheduler: Sync {
         None
     }
 
+    /// The scheduler's own word on a gang that waits, from the gang's object.
+    fn reason(&self, _object: &DynamicObject) -> Option<String> {
+        None
+    }
+
     /// The queue that the plan's gangs wait in, where it is an object.
     fn queue(&self, _plan: &Plan) -> Option<Queue> {
         None
@@ -114,81 +188,50 @@ pub trait Scheduler: Sync {
     }
 }
 
-/// A queue that is an object of the cluster.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Queue {
-    pub api_version: &'static str,
-    pub name: String,
-}
-
-/// The `schedulerName` that a role's pods still need.
-fn scheduler_name(kind: SchedulerKind, role: &Role) -> Option<String> {
+/// The `schedulerName` that a role's pods still need. Where Kubernetes fills it in, writing it would
+/// only be noise.
+fn scheduler_name(entry: &Entry, role: &Role) -> Option<String> {
     let named = role.shape.scheduler_name.is_some();
-    // Kubernetes fills in its own name; writing it would only be noise.
-    let default = kind == SchedulerKind::Native;
-    (!named && !default).then(|| kind.default_scheduler_name().to_owned())
+    (!named && !entry.is_filled_in()).then(|| entry.default_scheduler_name().to_owned())
 }
 
 /// Why a scheduler cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Unavailable {
-    #[error("the cluster does not serve native gangs: {}", lacks(*.0))]
-    NoNativeApi(Option<Release>),
+    /// A stamp's word that is not in the table.
+    #[error("{0:?} is not a scheduler that Muster knows: {names}", names = names().join(", "))]
+    Unknown(String),
+    /// A stamp's variant that the backend does not have.
+    #[error("{0:?} is not a way that Muster knows to make gangs of {1}")]
+    UnknownVariant(String, SchedulerKind),
+    /// The backend's own words on what the cluster lacks.
+    #[error("{0}")]
+    Lacking(String),
+    /// None of its APIs is served.
     #[error(
         "the cluster does not serve {kind}'s PodGroups: install {kind} first, or name a scheduler \
          that is there ({})",
-        names(.served)
+        .there.join(", ")
     )]
     NotServed {
+        /// The scheduler that was chosen.
         kind: SchedulerKind,
-        served: Vec<SchedulerKind>,
+        /// Those that could be chosen.
+        there: Vec<&'static str>,
     },
 }
 
-/// YuniKorn serves no API, and is always a choice.
-fn names(served: &[SchedulerKind]) -> String {
-    let names = served.iter().chain([&SchedulerKind::Yunikorn]);
-    let names: Vec<&str> = names.map(|kind| kind.as_str()).collect();
-    names.join(", ")
-}
-
-fn lacks(release: Option<Release>) -> String {
-    release.map_or_else(
-        || {
-            "Kubernetes 1.35 to 1.37 with the feature gate GenericWorkload and the API \
-             scheduling.k8s.io/v1alpha1, v1alpha2 or v1beta1 is needed"
-                .to_owned()
-        },
-        Release::lacks,
-    )
-}
-
 /// Every backend, by the name that people know it by.
-pub fn known() -> Vec<(String, &'static dyn Scheduler)> {
-    let native = |dialect: Dialect| (format!("native {dialect}"), native::backend(dialect));
-    let mut known: Vec<(String, &'static dyn Scheduler)> = Dialect::ALL.map(native).into();
-    let others: [(&str, &'static dyn Scheduler); 6] = [
-        ("volcano", volcano::backend(SubGroups::Known)),
-        ("coscheduling", &coscheduling::Coscheduling),
-        (
-            "koordinator",
-            koordinator::backend(KoordinatorWay::PodGroup),
-        ),
-        (
-            "koordinator, annotations",
-            koordinator::backend(KoordinatorWay::Annotations),
-        ),
-        ("yunikorn", &yunikorn::Yunikorn),
-        ("kai", &kai::Kai),
-    ];
-    known.extend(others.map(|(name, backend)| (name.to_owned(), backend)));
-    known
+pub fn known() -> impl Iterator<Item = (&'static str, &'static dyn Scheduler)> {
+    TABLE.iter().flat_map(|entry| entry.rows).copied()
 }
 
 /// The backend of a gang that was stamped, also when the cluster or the configuration has changed
 /// since.
 pub fn stamped(stamp: &Stamp, cluster: &Snapshot) -> Result<&'static dyn Scheduler, Unavailable> {
-    of(stamp.scheduler, stamp.way, cluster)
+    let word = &stamp.scheduler;
+    let entry = entry(word).ok_or_else(|| Unavailable::Unknown(word.clone()))?;
+    (entry.backend)(cluster, stamp.variant.as_deref())
 }
 
 /// The backend of a scheduler on this cluster, for a new gang.
@@ -196,35 +239,36 @@ pub fn backend(
     kind: SchedulerKind,
     cluster: &Snapshot,
 ) -> Result<&'static dyn Scheduler, Unavailable> {
-    let needs_api = match kind {
-        // Its own error says what is missing.
-        SchedulerKind::Native | SchedulerKind::Yunikorn => false,
-        SchedulerKind::Koordinator => cluster.koordinator == KoordinatorWay::PodGroup,
-        SchedulerKind::Volcano | SchedulerKind::Coscheduling | SchedulerKind::Kai => true,
-    };
-    if needs_api && !cluster.served.contains(&kind) {
-        let served = cluster.served.clone();
-        return Err(Unavailable::NotServed { kind, served });
+    let word = kind.as_str();
+    let entry = entry(word).ok_or_else(|| Unavailable::Unknown(word.to_owned()))?;
+    let backend = (entry.backend)(cluster, cluster.variant(kind))?;
+    if backend.needs_api() && cluster.version(kind).is_none() {
+        let served = cluster.served.iter().map(|served| served.scheduler);
+        let anywhere = TABLE.iter().filter(|entry| entry.apis.is_empty());
+        let there = served.chain(anywhere.map(|entry| entry.kind));
+        let there = there.map(SchedulerKind::as_str).collect();
+        return Err(Unavailable::NotServed { kind, there });
     }
-    of(kind, cluster.koordinator, cluster)
+    Ok(backend)
 }
 
-fn of(
-    kind: SchedulerKind,
-    way: KoordinatorWay,
-    cluster: &Snapshot,
-) -> Result<&'static dyn Scheduler, Unavailable> {
-    match kind {
-        SchedulerKind::Native => {
-            let dialect = cluster
-                .native
-                .ok_or(Unavailable::NoNativeApi(cluster.release))?;
-            Ok(native::backend(dialect))
-        }
-        SchedulerKind::Volcano => Ok(volcano::backend(cluster.sub_groups)),
-        SchedulerKind::Coscheduling => Ok(&coscheduling::Coscheduling),
-        SchedulerKind::Kai => Ok(&kai::Kai),
-        SchedulerKind::Koordinator => Ok(koordinator::backend(way)),
-        SchedulerKind::Yunikorn => Ok(&yunikorn::Yunikorn),
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stamp_of_an_unknown_scheduler_or_variant_has_no_backend() {
+        let cluster = Snapshot::assumed(SchedulerKind::KOORDINATOR, Dialect::V1_37);
+        let why = |scheduler: &str, way: &str| {
+            let text = format!(
+                r#"{{"scheduler":"{scheduler}","way":"{way}","level":"Whole","size":1,"quorum":1}}"#
+            );
+            let stamp = Stamp::parse(&text).unwrap();
+            stamped(&stamp, &cluster).err().map(|why| why.to_string())
+        };
+        assert_eq!(why("koordinator", "annotations"), None);
+        let unknown = why("other", "annotations").unwrap();
+        assert!(unknown.ends_with("yunikorn, kai"), "{unknown}");
+        assert!(why("koordinator", "other").is_some());
     }
 }

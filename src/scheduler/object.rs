@@ -6,21 +6,10 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::core::{DynamicObject, ObjectMeta, TypeMeta};
 use serde_json::{Value, json};
 
-use crate::gang::{GangName, Identity, Owner};
+use crate::gang::{GangName, Identity, Owner, keys};
 
 /// Says whose object it is, for people and for the reconciler's watches.
 pub const MANAGED_BY: (&str, &str) = ("app.kubernetes.io/managed-by", "muster");
-/// The part that an object is for, as on the pods; absent when it is for several.
-pub const PART: &str = "muster.dev/gang";
-/// The replica that an object is for, as on the pods; absent when it is for none in particular.
-pub const INDEX: &str = "muster.dev/index";
-/// The attempt that an object is for.
-pub const ATTEMPT: &str = "muster.dev/attempt";
-/// In the place of the attempt, where replicas live and die one by one: the revision, and the life
-/// of the replica.
-pub const REVISION: &str = "muster.dev/revision";
-pub const LIFE: &str = "muster.dev/life";
-
 /// What an object is for.
 #[derive(Debug, Clone, Copy)]
 pub enum Scope<'a> {
@@ -40,11 +29,11 @@ impl Scope<'_> {
         let attempt = revision.is_none().then(|| identity.attempt.to_string());
         let labels = [
             (MANAGED_BY.0, Some(MANAGED_BY.1.to_owned())),
-            (PART, part),
-            (INDEX, index.map(|index| index.to_string())),
-            (ATTEMPT, attempt),
-            (LIFE, revision.as_ref().map(|_| identity.uid.clone())),
-            (REVISION, revision),
+            (keys::GANG, part),
+            (keys::INDEX, index.map(|index| index.to_string())),
+            (keys::ATTEMPT, attempt),
+            (keys::LIFE, revision.as_ref().map(|_| identity.uid.clone())),
+            (keys::REVISION, revision),
         ];
         labels
             .into_iter()
@@ -62,7 +51,7 @@ pub fn object(
     spec: Value,
 ) -> DynamicObject {
     let controller = OwnerReference {
-        api_version: owner.api_version.to_owned(),
+        api_version: owner.api_version.clone(),
         kind: owner.kind.to_owned(),
         name: owner.name.clone(),
         uid: owner.uid.clone(),

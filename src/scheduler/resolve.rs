@@ -3,12 +3,11 @@
 //! Annotation on the workload, then its `schedulerName`, then the namespace's label, then the
 //! configured default, then what the cluster serves.
 
+use crate::gang::keys::SCHEDULER as KEY;
 use crate::gang::{FieldError, FieldPath, Plan, Role, SchedulerKind};
 
 use super::cluster::Snapshot;
-
-/// The label on a namespace, and the annotation on a workload.
-const KEY: &str = "muster.dev/scheduler";
+use super::{Entry, named, names, parse};
 
 /// Chooses the scheduler.
 pub fn resolve(
@@ -23,13 +22,13 @@ pub fn resolve(
         return Ok(kind);
     }
     if let Some(label) = cluster.namespaces.get(namespace) {
-        return label.parse().map_err(|_| {
+        return parse(label).ok_or_else(|| {
             FieldError::invalid(
                 FieldPath::new("metadata").child("namespace"),
                 namespace,
                 format!(
                     "the namespace's label {KEY} is {label:?}, but must be one of {}",
-                    SchedulerKind::names().join(", ")
+                    names().join(", ")
                 ),
             )
         });
@@ -39,13 +38,16 @@ pub fn resolve(
     }
     let annotation = FieldPath::new("metadata").child("annotations").key(KEY);
     match cluster.served[..] {
-        [only] => Ok(only),
+        [only] => Ok(only.scheduler),
         [] => Err(FieldError::required(
             annotation,
             "the cluster serves no scheduler that can gang pods; install one, or name it here",
         )),
         ref several => {
-            let names: Vec<&str> = several.iter().map(|kind| kind.as_str()).collect();
+            let names: Vec<&str> = several
+                .iter()
+                .map(|served| served.scheduler.as_str())
+                .collect();
             Err(FieldError::required(
                 annotation,
                 format!(
@@ -63,37 +65,26 @@ fn roles(plan: &Plan) -> impl Iterator<Item = &Role> {
 }
 
 fn named_scheduler(role: &Role) -> Option<SchedulerKind> {
-    SchedulerKind::from_scheduler_name(role.shape.scheduler_name.as_deref()?)
-}
-
-/// Whether pods with this `schedulerName` reach the scheduler. A profile of kube-scheduler may have
-/// any name; the others listen to their own only.
-pub fn fits(scheduler: SchedulerKind, name: &str) -> bool {
-    match SchedulerKind::from_scheduler_name(name) {
-        Some(kind) => kind == scheduler,
-        None => matches!(
-            scheduler,
-            SchedulerKind::Native | SchedulerKind::Coscheduling
-        ),
-    }
+    Some(named(role.shape.scheduler_name.as_deref()?)?.kind)
 }
 
 /// Refuses templates whose `schedulerName` belongs to another scheduler than the chosen one, and
 /// gangs whose pods would go to different ones.
-pub fn check_scheduler_names(plan: &Plan, chosen: SchedulerKind) -> Vec<FieldError> {
+pub fn check_scheduler_names(plan: &Plan, chosen: &Entry) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let at = |role: &Role| role.at.child("schedulerName");
     for role in roles(plan) {
         let Some(name) = role.shape.scheduler_name.as_deref() else {
             continue;
         };
-        if !fits(chosen, name) {
+        if !chosen.fits(name) {
             errors.push(FieldError::invalid(
                 at(role),
                 name,
                 format!(
-                    "the gang is for {chosen}, which listens to {:?}; remove it, or set {KEY} to \
+                    "the gang is for {}, which listens to {:?}; remove it, or set {KEY} to \
                      the scheduler that you mean",
+                    chosen.kind,
                     chosen.default_scheduler_name()
                 ),
             ));

@@ -5,15 +5,55 @@ use std::collections::BTreeMap;
 use kube::core::DynamicObject;
 use serde_json::{Value, json};
 
+use crate::gang::link::LinkKey;
 use crate::gang::resources::ResourceList;
-use crate::gang::{FieldError, Gang, Member, Owner, Part, Plan, SchedulerKind, Shape, link};
+use crate::gang::{FieldError, Gang, Member, Owner, Part, Plan, SchedulerKind, Shape, keys};
 
 use super::abilities::{Abilities, Bundles, Later, LinkSite, NewRoom, Priorities, QuorumChange};
 use super::abilities::{Resume, Support, Timeouts};
+use super::entry::POD_GROUPS;
 use super::pod_group::{self, Group};
-use super::{Marks, Queue, Scheduler, SubGroups};
+use super::{Api, Entry, Listens, Marks, Probe, Queue, Scheduler, reason};
 
-struct Volcano(SubGroups);
+/// By what the installed release can do.
+struct Volcano(&'static Abilities);
+
+static CURRENT: Volcano = Volcano(&WITH_SUB_GROUPS);
+static BEFORE_1_14: Volcano = Volcano(&WITHOUT_SUB_GROUPS);
+
+impl SchedulerKind {
+    /// The Volcano scheduler.
+    pub const VOLCANO: Self = Self::new("volcano");
+}
+
+const API: &str = "scheduling.volcano.sh/v1beta1";
+
+/// Whether its PodGroups can hold a bundle (1.14 and later).
+const SUB_GROUPS: Probe = Probe::Field {
+    crd: "podgroups.scheduling.volcano.sh",
+    field: "subGroupPolicy",
+};
+
+/// The only key that Volcano's scheduler reads; `scheduling.volcano.sh/group-name` is read nowhere.
+const GROUP_NAME: LinkKey =
+    LinkKey::annotation(SchedulerKind::VOLCANO, "scheduling.k8s.io/group-name").shared();
+
+pub static ENTRY: Entry = Entry {
+    kind: SchedulerKind::VOLCANO,
+    listens: Listens::To("volcano"),
+    stray_name_hint: "",
+    links: &[GROUP_NAME],
+    apis: &[Api {
+        version: API,
+        resources: &[POD_GROUPS],
+        probes: &[SUB_GROUPS],
+    }],
+    backend: |cluster, _| match cluster.found.contains(&SUB_GROUPS) {
+        true => Ok(&CURRENT),
+        false => Ok(&BEFORE_1_14),
+    },
+    rows: &[("volcano", &CURRENT)],
+};
 
 const ABILITIES: Abilities = Abilities {
     bundle: Bundles::WithinWorkload(
@@ -34,13 +74,6 @@ const ABILITIES: Abilities = Abilities {
     made_for: "Volcano 1.14.1",
 };
 
-pub fn backend(sub_groups: SubGroups) -> &'static dyn Scheduler {
-    match sub_groups {
-        SubGroups::Known => &Volcano(SubGroups::Known),
-        SubGroups::Missing => &Volcano(SubGroups::Missing),
-    }
-}
-
 static WITH_SUB_GROUPS: Abilities = ABILITIES;
 
 static WITHOUT_SUB_GROUPS: Abilities = Abilities {
@@ -52,15 +85,12 @@ static WITHOUT_SUB_GROUPS: Abilities = Abilities {
 };
 
 impl Scheduler for Volcano {
-    fn kind(&self) -> SchedulerKind {
-        SchedulerKind::Volcano
+    fn entry(&self) -> &'static Entry {
+        &ENTRY
     }
 
     fn abilities(&self) -> &'static Abilities {
-        match self.0 {
-            SubGroups::Known => &WITH_SUB_GROUPS,
-            SubGroups::Missing => &WITHOUT_SUB_GROUPS,
-        }
+        self.0
     }
 
     fn check(&self, plan: &Plan) -> Vec<FieldError> {
@@ -72,14 +102,20 @@ impl Scheduler for Volcano {
     fn link(&self, member: &Member, _pod: &dyn Fn() -> Shape) -> Marks {
         let name = pod_group::of_member(member);
         Marks {
-            annotations: BTreeMap::from([(link::VOLCANO.key, name.into_string())]),
+            annotations: BTreeMap::from([(GROUP_NAME.key, name.into_string())]),
             ..Marks::default()
         }
     }
 
     fn objects(&self, owner: &Owner, plan: &Plan, gangs: &[Gang<'_>]) -> Vec<DynamicObject> {
-        pod_group::objects("scheduling.volcano.sh/v1beta1", owner, gangs, |group| {
-            spec(plan, group)
+        pod_group::objects(API, owner, gangs, |group| spec(plan, group))
+    }
+
+    fn reason(&self, object: &DynamicObject) -> Option<String> {
+        reason::last(object, |condition, all| {
+            condition["type"] == "Unschedulable"
+                && condition["status"] == "True"
+                && !is_stale(condition, all)
         })
     }
 
@@ -87,10 +123,19 @@ impl Scheduler for Volcano {
     fn queue(&self, plan: &Plan) -> Option<Queue> {
         let queue = plan.policy.queue.as_ref();
         Some(Queue {
-            api_version: "scheduling.volcano.sh/v1beta1",
+            api_version: API,
             name: queue.map_or("default", |queue| &queue.value).to_owned(),
+            open: Some("Open"),
         })
     }
+}
+
+/// Volcano (1.14) leaves `Unschedulable=True` in place when the gang is scheduled after all, and
+/// adds `Scheduled=True` with its own time; both times are UTC and of one length.
+fn is_stale(unschedulable: &Value, conditions: &[Value]) -> bool {
+    let time = |c: &Value| c["lastTransitionTime"].as_str().map(str::to_owned);
+    let mut scheduled = conditions.iter().filter(|c| c["type"] == "Scheduled");
+    scheduled.any(|c| c["status"] == "True" && time(c) >= time(unschedulable))
 }
 
 fn spec(plan: &Plan, group: &Group<'_, '_>) -> Value {
@@ -134,11 +179,46 @@ fn sub_groups(gangs: &[&Gang<'_>]) -> Value {
         .map(|part| {
             json!({
                 "name": part.name().as_str(),
-                "labelSelector": {"matchLabels": {"muster.dev/gang": part.name().as_str()}},
-                "matchLabelKeys": ["muster.dev/index"],
+                "labelSelector": {"matchLabels": {(keys::GANG): part.name().as_str()}},
+                "matchLabelKeys": [keys::INDEX],
                 "subGroupSize": part.quorum(),
                 "minSubGroups": part.replicas(),
             })
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(status: Value) -> DynamicObject {
+        let object = json!({"metadata": {"name": "night"}, "status": status});
+        serde_json::from_value(object).unwrap()
+    }
+
+    #[test]
+    fn what_volcano_said_before_it_scheduled_the_gang_is_not_its_word_any_more() {
+        let reason = |scheduled: &str| {
+            let condition = |kind: &str, time: &str| json!({"type": kind, "status": "True", "message": kind, "lastTransitionTime": time});
+            let group = found(json!({"conditions": [
+                condition("Unschedulable", "2026-01-01T00:00:05Z"),
+                condition("Scheduled", scheduled),
+            ]}));
+            CURRENT.reason(&group)
+        };
+        assert_eq!(reason("2026-01-01T00:00:07Z"), None);
+        let again = reason("2026-01-01T00:00:03Z");
+        assert_eq!(again.as_deref(), Some("Unschedulable"));
+    }
+
+    #[test]
+    fn only_a_queue_whose_state_is_not_open_is_in_the_way() {
+        let queue = CURRENT.queue(&Plan::default()).unwrap();
+        let said = |status| queue.trouble(&found(status));
+        assert_eq!(said(json!({"state": "Open"})), None);
+        assert_eq!(said(json!({})), None);
+        let closed = said(json!({"state": "Closed"}));
+        assert_eq!(closed.as_deref(), Some("queue \"default\" is closed"));
+    }
 }

@@ -3,6 +3,10 @@
 use std::net::{Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
+/// Reviews in work at once, unless it is configured otherwise. A review may have 7 MiB: so many of
+/// them fit the memory limit in the manifests.
+pub const MAX_IN_FLIGHT: usize = 64;
+
 /// How the server listens and what it tolerates.
 #[derive(Debug, Clone)]
 pub struct Config {
@@ -39,7 +43,7 @@ impl Default for Config {
         Self {
             listen: SocketAddr::from((Ipv6Addr::UNSPECIFIED, 8443)),
             admin: SocketAddr::from((Ipv6Addr::UNSPECIFIED, 8080)),
-            max_in_flight: 256,
+            max_in_flight: MAX_IN_FLIGHT,
             max_body: 7 * 1024 * 1024,
             handshake_deadline: Duration::from_secs(10),
             first_request_deadline: Duration::from_secs(100),

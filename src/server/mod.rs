@@ -25,7 +25,7 @@ use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 
-pub use config::Config;
+pub use config::{Config, MAX_IN_FLIGHT};
 pub use log::LogFormat;
 pub use signals::Signals;
 
@@ -112,11 +112,6 @@ impl Server {
         self.checks.push((name, check));
     }
 
-    /// Where other parts of the program register their metrics.
-    pub fn registry(&mut self) -> &mut Registry {
-        &mut self.registry
-    }
-
     /// Serves until `shutdown`, then drains. Dropping the future ends everything at once.
     pub async fn run(self, shutdown: impl Future<Output = ()>) -> Result<(), Error> {
         let (stage, lifecycle) = Lifecycle::start();
@@ -195,17 +190,6 @@ impl Server {
             signal = signals.next() => Err(Error::Aborted(signal)),
         }
     }
-}
-
-/// Binds and serves until a signal.
-pub async fn serve(
-    config: Config,
-    certificates: Arc<Certificates>,
-    handler: Handler,
-    signals: Signals,
-) -> Result<(), Error> {
-    let server = Server::bind(config, certificates, handler).await?;
-    server.run_until_signalled(signals).await
 }
 
 /// Takes a port. `[::]` serves IPv4 too, except on nodes that were booted without IPv6; those

@@ -1,245 +1,158 @@
-//! Children of a stamped workload: Jobs and pods that carry a stamp and need a link.
+//! Children of a stamped workload: objects that carry a stamp and need a link.
 //!
-//! A child's admission is a function of the child alone. JobSet writes uid, index and attempt as
-//! labels on its Jobs and their pods; the stamp says the rest.
+//! A child's admission is a function of the child alone: the labels that its workload's controller
+//! writes tell who it is, its stamp says the rest. Which labels these are each kind knows.
 
-use serde::Deserialize;
-use serde::de::DeserializeOwned;
-use serde_json::value::RawValue;
+use std::collections::BTreeMap;
 
-use crate::gang::link::LinkKey;
-use crate::gang::link::{self, LinkPlace};
-use crate::gang::resources::{Container, containers, pod_requests};
-use crate::gang::{Attempt, FieldError, FieldPath, Identity, Level, Member, PartName, Round};
-use crate::gang::{Shape, Stamp, Written};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-use super::lws::replica;
-use super::view::{Meta, Text, or_default};
-use super::{keys, template};
+use crate::gang::{FieldError, FieldPath, Member, Round, Shape, Stamp};
 
-pub const JOBSET_NAME: &str = "jobset.sigs.k8s.io/jobset-name";
-pub const REPLICATED_JOB_NAME: &str = "jobset.sigs.k8s.io/replicatedjob-name";
-pub const JOBSET_UID: &str = "jobset.sigs.k8s.io/jobset-uid";
-pub const JOB_KEY: &str = "jobset.sigs.k8s.io/job-key";
-const JOB_INDEX: &str = "jobset.sigs.k8s.io/job-index";
-pub const ATTEMPT: &str = "jobset.sigs.k8s.io/restart-attempt";
-/// Only with JobSet's gate RestartJob: restarts of this Job alone.
-pub const OWN_ATTEMPT: &str = "jobset.sigs.k8s.io/job-restart-attempt";
+use super::facts::Facts;
+use super::keys;
+use super::object::workloads;
+use super::template::{ExistingLink, PodSpec, existing_link};
+use super::view::Meta;
 
-/// The labels that JobSet (v0.12), Kubernetes' Jobs and Muster write on the pods of a JobSet.
-pub const WRITTEN: Written = Written {
-    workload: &[
-        JOBSET_NAME,
-        JOBSET_UID,
-        "jobset.sigs.k8s.io/global-replicas",
-        "jobset.sigs.k8s.io/coordinator",
-    ],
-    gang: &[ATTEMPT, keys::GANG],
-    job: &[
-        JOB_KEY,
-        JOB_INDEX,
-        OWN_ATTEMPT,
-        "jobset.sigs.k8s.io/job-global-index",
-        "jobset.sigs.k8s.io/job-group-index",
-        "batch.kubernetes.io/job-name",
-        "batch.kubernetes.io/controller-uid",
-        "job-name",
-        "controller-uid",
-    ],
-    pod: &["batch.kubernetes.io/job-completion-index"],
-};
-
-/// A Job, as far as its link goes.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub struct Job<'a> {
-    #[serde(borrow, deserialize_with = "or_default")]
-    pub metadata: Meta<'a>,
-    #[serde(borrow, deserialize_with = "or_default")]
-    pub spec: JobSpec<'a>,
+/// Labels and annotations, as a request or a watch has them.
+pub trait Marked {
+    fn label(&self, key: &str) -> Option<&str>;
+    fn annotation(&self, key: &str) -> Option<&str>;
 }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub struct JobSpec<'a> {
-    pub suspend: Option<bool>,
-    #[serde(borrow, deserialize_with = "or_default")]
-    pub template: PodTemplate<'a>,
+impl Marked for Meta<'_> {
+    fn label(&self, key: &str) -> Option<&str> {
+        Meta::label(self, key)
+    }
+
+    fn annotation(&self, key: &str) -> Option<&str> {
+        Meta::annotation(self, key)
+    }
 }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub struct PodTemplate<'a> {
-    #[serde(borrow)]
-    pub metadata: Option<Meta<'a>>,
-    #[serde(borrow, deserialize_with = "or_default")]
-    pub spec: PodSpec<'a>,
+impl Marked for ObjectMeta {
+    fn label(&self, key: &str) -> Option<&str> {
+        self.labels.as_ref()?.get(key).map(String::as_str)
+    }
+
+    fn annotation(&self, key: &str) -> Option<&str> {
+        self.annotations.as_ref()?.get(key).map(String::as_str)
+    }
 }
 
-/// A pod, as far as its link goes.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub struct Pod<'a> {
-    #[serde(borrow, deserialize_with = "or_default")]
-    pub metadata: Meta<'a>,
-    #[serde(borrow, deserialize_with = "or_default")]
-    pub spec: PodSpec<'a>,
+/// Something with labels that are still to be written.
+pub struct Relabelled<'a> {
+    pub base: &'a dyn Marked,
+    pub labels: &'a BTreeMap<&'static str, String>,
 }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct PodSpec<'a> {
-    #[serde(borrow)]
-    pub scheduler_name: Option<Text<'a>>,
-    #[serde(borrow)]
-    pub scheduling_group: Option<SchedulingGroup<'a>>,
-    #[serde(borrow)]
-    pub workload_ref: Option<WorkloadRef<'a>>,
-    // The rest is the pod's shape, read only where a link repeats it.
-    #[serde(borrow)]
-    node_selector: Option<&'a RawValue>,
-    #[serde(borrow)]
-    tolerations: Option<&'a RawValue>,
-    #[serde(borrow)]
-    affinity: Option<&'a RawValue>,
-    #[serde(borrow)]
-    topology_spread_constraints: Option<&'a RawValue>,
-    #[serde(borrow)]
-    containers: Option<&'a RawValue>,
-    #[serde(borrow)]
-    init_containers: Option<&'a RawValue>,
-    #[serde(borrow)]
-    overhead: Option<&'a RawValue>,
-    #[serde(borrow)]
-    resources: Option<&'a RawValue>,
+impl Marked for Relabelled<'_> {
+    fn label(&self, key: &str) -> Option<&str> {
+        let new = self.labels.get(key).map(String::as_str);
+        new.or_else(|| self.base.label(key))
+    }
+
+    fn annotation(&self, key: &str) -> Option<&str> {
+        self.base.annotation(key)
+    }
 }
 
-impl PodSpec<'_> {
-    /// What the pod asks of a node. The apiserver has not checked it yet, and will: what cannot be
-    /// read counts as nothing.
-    pub fn shape(&self, meta: &Meta<'_>) -> Shape {
-        let pod = template::PodSpec {
-            node_selector: read(self.node_selector),
-            tolerations: self.tolerations,
-            affinity: self.affinity,
-            topology_spread_constraints: self.topology_spread_constraints,
-            containers: read_containers(self.containers),
-            init_containers: read_containers(self.init_containers),
-            overhead: read(self.overhead),
-            resources: read(self.resources),
-            ..template::PodSpec::default()
-        };
-        let requests = pod_requests(&pod.resources()).unwrap_or_default();
-        let labels = meta.owned_labels();
+/// A child: a pod, or an object with a pod template.
+#[derive(Debug, Clone, Copy)]
+pub struct Child<'o> {
+    /// Its own metadata, which tells who it is.
+    pub meta: &'o Meta<'o>,
+    pub pods: Pods<'o>,
+    /// Why this version makes no gang of such an object that is no child of another workload.
+    pub unserved: &'static str,
+}
+
+/// The pods of a child: itself, or those of its template.
+#[derive(Debug, Clone, Copy)]
+pub struct Pods<'o> {
+    pub holder: Holder,
+    pub meta: Option<&'o Meta<'o>>,
+    pub spec: &'o PodSpec<'o>,
+}
+
+/// What holds the pods' metadata and spec.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Holder {
+    Pod,
+    Template {
+        /// Where the template stands.
+        path: &'static [&'static str],
+        suspended: bool,
+    },
+}
+
+impl Pods<'_> {
+    /// Where their metadata and spec stand, as a patch says it.
+    pub fn path(&self) -> &'static [&'static str] {
+        match self.holder {
+            Holder::Pod => &[],
+            Holder::Template { path, .. } => path,
+        }
+    }
+
+    /// The same for messages.
+    pub fn at(&self) -> FieldPath {
+        let root = FieldPath::default();
+        self.path().iter().fold(root, |at, step| at.child(step))
+    }
+
+    pub fn existing_link(&self) -> Option<ExistingLink> {
+        existing_link(self.meta, self.spec, &self.at())
+    }
+}
+
+impl Child<'_> {
+    /// Whether it carries Muster's label at all.
+    pub fn is_stamped(&self) -> bool {
+        self.meta.label(keys::GANG).is_some()
+    }
+
+    /// What its pods ask of a node.
+    pub fn shape(&self) -> Shape {
+        let (shape, _) = self.pods.spec.shape(Some(self.meta));
         Shape {
-            written: match labels.contains_key(replica::NAME) {
-                true => replica::WRITTEN,
-                false => WRITTEN,
-            },
-            labels,
-            ..pod.shape(requests)
+            written: parent(self.meta)
+                .map(|facts| facts.members.written)
+                .unwrap_or_default(),
+            ..shape
         }
     }
 }
 
-fn read<T: DeserializeOwned + Default>(raw: Option<&RawValue>) -> T {
-    template::parse(raw).unwrap_or_default()
+/// The kind of the workload that a child belongs to.
+pub fn parent(child: &dyn Marked) -> Option<&'static Facts> {
+    workloads().find(|facts| child.label(facts.members.name).is_some())
 }
 
-fn read_containers<'a>(raw: Option<&'a RawValue>) -> Vec<Container<'a>> {
-    let raw = raw.map(|raw| containers(&mut serde_json::Deserializer::from_str(raw.get())));
-    raw.and_then(Result::ok).unwrap_or_default()
-}
-
-#[derive(Debug, Default, Deserialize, PartialEq)]
-#[serde(rename_all = "camelCase", default)]
-pub struct SchedulingGroup<'a> {
-    #[serde(borrow)]
-    pub pod_group_name: Option<Text<'a>>,
-}
-
-#[derive(Debug, Default, Deserialize, PartialEq)]
-#[serde(rename_all = "camelCase", default)]
-pub struct WorkloadRef<'a> {
-    #[serde(borrow)]
-    pub name: Option<Text<'a>>,
-    #[serde(borrow)]
-    pub pod_group: Option<Text<'a>>,
-    #[serde(borrow)]
-    pub pod_group_replica_key: Option<Text<'a>>,
-}
-
-/// Any link that a pod or template already has.
-pub fn existing_link(meta: Option<&Meta<'_>>, spec: &PodSpec<'_>) -> Option<LinkKey> {
-    link::ALL.into_iter().find(|link| match link.place {
-        LinkPlace::Label => meta.is_some_and(|m| m.label(link.key).is_some()),
-        LinkPlace::Annotation => meta.is_some_and(|m| m.annotation(link.key).is_some()),
-        LinkPlace::Field if *link == link::SCHEDULING_GROUP => spec.scheduling_group.is_some(),
-        LinkPlace::Field => spec.workload_ref.is_some(),
-    })
-}
-
-/// Whether the object carries Muster's label at all.
-pub fn is_stamped(meta: &Meta<'_>) -> bool {
-    meta.label(keys::GANG).is_some()
-}
-
-/// Reads who a stamped child is, in the given round of its gang.
-pub fn member(
-    meta: &Meta<'_>,
+/// Who a stamped child is, in the given round of its gang: for admission and for the reconciler.
+pub fn identify(
+    child: &dyn Marked,
     namespace: &str,
     stamp: Stamp,
     round: Round,
 ) -> Result<Member, Vec<FieldError>> {
-    let mut errors = Vec::new();
-    let mut label = |key: &'static str, from: &str| {
-        let text = meta.label(key);
-        if text.is_none() {
-            let detail = format!("the gang's identity needs it; {from} writes it");
-            errors.push(FieldError::required(labels().key(key), detail));
-        }
-        text.unwrap_or_default()
+    let Some(parent) = parent(child) else {
+        let detail = "it has no label of a workload that Muster knows: no controller made it";
+        return Err(vec![FieldError::forbidden(stamp_path(), detail)]);
     };
-    let part = label(keys::GANG, "Muster");
-    let workload = label(JOBSET_NAME, "the JobSet controller");
-    let uid = label(JOBSET_UID, "the JobSet controller, from v0.10.1 on,");
-    let index = label(JOB_INDEX, "the JobSet controller");
-    let whole = label(ATTEMPT, "the JobSet controller");
-    let own = meta.label(OWN_ATTEMPT).unwrap_or("0");
-    let mut number = |key: &str, text: &str| {
-        text.parse::<u32>().unwrap_or_else(|_| {
-            if !text.is_empty() {
-                let detail = "must be a whole number";
-                errors.push(FieldError::invalid(labels().key(key), text, detail));
-            }
-            0
-        })
-    };
-    let (index, whole) = (number(JOB_INDEX, index), number(ATTEMPT, whole));
-    let own = number(OWN_ATTEMPT, own);
-    if !errors.is_empty() {
-        return Err(errors);
-    }
-    // Only a gang of one replica restarts with that replica; others keep their gang.
-    let replica = stamp.level == Level::Replica;
-    let identity = Identity {
-        namespace: namespace.to_owned(),
-        workload: workload.to_owned(),
-        uid: uid.to_owned(),
-        part: PartName::new(part),
-        index: replica.then_some(index),
-        attempt: Attempt {
-            whole,
-            own: if replica { own } else { 0 },
-        },
-        round,
-        revision: None,
-    };
-    Ok(Member::new(identity, stamp))
+    (parent.members.identify)(child, namespace, stamp, round)
 }
 
-fn labels() -> FieldPath {
-    FieldPath::new("metadata").child("labels")
+/// The round written on an object; none is round zero.
+pub fn round(meta: &dyn Marked) -> Round {
+    let text = meta.annotation(keys::ROUND);
+    Round(text.and_then(|text| text.parse().ok()).unwrap_or(0))
+}
+
+/// The path of a label.
+pub fn label_path(key: &str) -> FieldPath {
+    FieldPath::new("metadata").child("labels").key(key)
 }
 
 /// Where the stamp stands.
@@ -249,7 +162,7 @@ pub fn stamp_path() -> FieldPath {
 }
 
 /// Reads the stamp that a child carries.
-pub fn stamp(meta: &Meta<'_>) -> Result<Stamp, FieldError> {
+pub fn stamp(meta: &dyn Marked) -> Result<Stamp, FieldError> {
     let Some(text) = meta.annotation(keys::STAMP) else {
         return Err(FieldError::required(
             stamp_path(),

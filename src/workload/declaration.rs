@@ -3,14 +3,16 @@
 //! Every reader takes the place where the value stands and collects errors instead of stopping at
 //! the first, because all violations of an object are reported together.
 
+use std::collections::BTreeSet;
 use std::str::FromStr;
 
 use crate::gang::duration;
-use crate::gang::{BundleName, FieldError, FieldPath, Located, Policy, SchedulerKind};
+use crate::gang::{BundleName, FieldError, FieldPath, Located, Policy};
 use crate::gang::{Strictness, TimeoutAction, WorkloadRef};
+use crate::scheduler;
 
-use super::keys;
 use super::view::{Meta, Scalar};
+use super::{Workload, keys};
 
 /// `gangMode`: at which level pods start together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,11 +46,24 @@ pub struct ModeRead {
     pub unquoted: bool,
 }
 
+/// The modes that a level knows, and why it does not know another that exists.
+#[derive(Debug, Clone, Copy)]
+pub struct Modes {
+    pub allowed: &'static [Mode],
+    pub why_not: Option<&'static str>,
+}
+
+impl Modes {
+    pub fn names(self) -> Vec<&'static str> {
+        self.allowed.iter().map(|mode| mode.as_str()).collect()
+    }
+}
+
 /// Reads a `gangMode` field. A boolean false is YAML's unquoted `Off` and understood.
 pub fn mode_field(
     value: &Scalar<'_>,
     at: FieldPath,
-    allowed: &[Mode],
+    modes: Modes,
     errors: &mut Vec<FieldError>,
 ) -> Option<ModeRead> {
     if *value == Scalar::Other(false.into()) {
@@ -58,7 +73,7 @@ pub fn mode_field(
             unquoted: true,
         });
     }
-    let mode = mode(value, at, allowed, errors)?;
+    let mode = mode(value, at, modes, errors)?;
     Some(ModeRead {
         mode,
         unquoted: false,
@@ -69,7 +84,7 @@ pub fn mode_field(
 pub fn mode_annotation(
     meta: &Meta<'_>,
     at: &FieldPath,
-    allowed: &[Mode],
+    modes: Modes,
     errors: &mut Vec<FieldError>,
 ) -> Option<Located<Mode>> {
     let value = meta.annotations.as_ref()?.get(keys::GANG_MODE)?;
@@ -78,30 +93,22 @@ pub fn mode_annotation(
         errors.push(keys::not_a_string(at, value, &["Off"]));
         return None;
     }
-    mode(value, at, allowed, errors)
+    mode(value, at, modes, errors)
 }
 
 fn mode(
     value: &Scalar<'_>,
     at: FieldPath,
-    allowed: &[Mode],
+    modes: Modes,
     errors: &mut Vec<FieldError>,
 ) -> Option<Located<Mode>> {
     let parsed = value.as_text().and_then(Mode::parse);
     match parsed {
-        Some(mode) if allowed.contains(&mode) => Some(Located::new(mode, at)),
+        Some(mode) if modes.allowed.contains(&mode) => Some(Located::new(mode, at)),
         _ => {
-            let names: Vec<&str> = allowed.iter().map(|m| m.as_str()).collect();
-            let error = FieldError::not_supported(at, value.to_value(), &names);
-            errors.push(match parsed {
-                Some(Mode::ReplicatedGang) => error.hint(
-                    "a gang per Job replica is asked for on the ReplicatedJob, not on the JobSet",
-                ),
-                // Only a LeaderWorkerSet has no such level.
-                Some(Mode::Gang) => error.hint(
-                    "each replica of a LeaderWorkerSet is a gang of its own; they do not start \
-                     together",
-                ),
+            let error = FieldError::not_supported(at, value.to_value(), &modes.names());
+            errors.push(match (parsed, modes.why_not) {
+                (Some(_), Some(why)) => error.hint(why),
                 _ => error,
             });
             None
@@ -195,7 +202,7 @@ pub fn bundle_with(
 /// Reads the knobs that hold for a whole workload.
 pub fn policy(meta: &Meta<'_>, at: &FieldPath, errors: &mut Vec<FieldError>) -> Policy {
     Policy {
-        scheduler: word(meta, at, keys::SCHEDULER, &SchedulerKind::names(), errors),
+        scheduler: word(meta, at, keys::SCHEDULER, &scheduler::names(), errors),
         queue: queue(meta, at, errors),
         timeout: go_duration(meta, at, keys::TIMEOUT, errors),
         timeout_action: word(
@@ -208,6 +215,40 @@ pub fn policy(meta: &Meta<'_>, at: &FieldPath, errors: &mut Vec<FieldError>) -> 
         strictness: word(meta, at, keys::STRICTNESS, &Strictness::NAMES, errors),
         bundle_with: bundle_with(meta, at, errors),
     }
+}
+
+/// Unknown and misplaced `muster.dev/` keys, at every place of a workload.
+pub fn check_keys(workload: &dyn Workload) -> Vec<FieldError> {
+    let own = FieldPath::new("metadata");
+    let own = keys::check(workload.facts().keys, &own, Some(workload.meta()));
+    let mut errors: Vec<FieldError> = own.collect();
+    for site in workload.sites() {
+        errors.extend(keys::check(
+            site.place,
+            &site.at.child("metadata"),
+            site.meta,
+        ));
+    }
+    errors
+}
+
+/// Says which keys do nothing, because there is no gang; `others` are those that do not need one,
+/// `instead` is what to do about it.
+pub fn idle_knobs<'m>(
+    metas: impl Iterator<Item = &'m Meta<'m>>,
+    others: &[&str],
+    instead: &str,
+) -> Option<String> {
+    let knob = |key: &&str| key.starts_with(keys::PREFIX) && !others.contains(key);
+    let found = metas.flat_map(|meta| meta.annotations().map(|(key, _)| key));
+    let idle: BTreeSet<&str> = found.filter(knob).collect();
+    let idle: Vec<&str> = idle.into_iter().collect();
+    (!idle.is_empty()).then(|| {
+        format!(
+            "{} without a gang: {instead}, or remove it",
+            idle.join(", ")
+        )
+    })
 }
 
 /// An action that never comes.

@@ -1,122 +1,36 @@
-//! The `muster.dev/` keys: which there are, where each belongs, and the nearest to a typo.
+//! The `muster.dev/` keys: where each belongs, and the nearest to a typo.
+//!
+//! Which keys may stand where on a kind of workload its own folder says, as a [`Place`].
 
 use crate::gang::{FieldError, FieldPath};
 
 use super::view::{Meta, Scalar};
 
-pub const PREFIX: &str = "muster.dev/";
-
-pub const GANG_MODE: &str = "muster.dev/gang-mode";
-pub const MIN_COUNT: &str = "muster.dev/min-count";
-pub const BUNDLE: &str = "muster.dev/bundle";
-pub const BUNDLE_WITH: &str = "muster.dev/bundle-with";
-pub const SCHEDULER: &str = "muster.dev/scheduler";
-pub const QUEUE: &str = "muster.dev/queue";
-pub const TIMEOUT: &str = "muster.dev/timeout";
-pub const TIMEOUT_ACTION: &str = "muster.dev/timeout-action";
-pub const STRICTNESS: &str = "muster.dev/strictness";
-pub const START_BARRIER: &str = "muster.dev/start-barrier";
-pub const START_BARRIER_TARGETS: &str = "muster.dev/start-barrier-targets";
-pub const GANG_NAME: &str = "muster.dev/gang-name";
-
-/// Label on every stamped template: the part that its pods belong to. The webhook entry for
-/// children selects by it.
-pub const GANG: &str = "muster.dev/gang";
-/// Annotation on every stamped template: what a link will need later (`stamp.rs`).
-pub const STAMP: &str = "muster.dev/stamp";
-/// Annotation on a resumed workload and its pod templates: the round.
-pub const ROUND: &str = "muster.dev/round";
-/// Annotation on a workload that Muster has suspended, to resume it once its pods are gone.
-pub const REVIVING: &str = "muster.dev/reviving";
-/// Label on every linked pod: the gang's index in its part. Its absence is how the webhook entry
-/// for pods finds those that are not linked yet.
-pub const INDEX: &str = "muster.dev/index";
+pub use crate::gang::keys::*;
 
 /// Kueue manages a workload that carries this label.
 pub const KUEUE_QUEUE: &str = "kueue.x-k8s.io/queue-name";
 
-/// Where on a workload a key may stand.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
-    /// The workload's own metadata.
-    Workload,
-    /// A group's template metadata (a ReplicatedJob's `template.metadata`).
-    Group,
-    /// A pod template's metadata inside a workload that Muster knows.
-    PodTemplate,
-    /// The metadata of a LeaderWorkerSet.
-    LeaderWorkerSet,
-    /// The metadata of a LeaderWorkerSet's templates.
-    LeaderWorkerTemplate,
+/// A place on a workload where keys may stand.
+#[derive(Debug)]
+pub struct Place {
+    /// What a user may write here.
+    pub user: &'static [&'static str],
+    /// What Muster itself writes here as an annotation.
+    pub own: &'static [&'static str],
+    /// Whether Muster's label stands here.
+    pub labelled: Labelled,
+    /// Where a key that has another place belongs.
+    pub elsewhere: fn(&str) -> Option<&'static str>,
+    /// What a typo is compared with.
+    pub nearest: &'static [&'static str],
 }
 
-impl Place {
-    /// What a user may write here.
-    fn user_keys(self) -> &'static [&'static str] {
-        match self {
-            Self::Workload => &[
-                GANG_MODE,
-                MIN_COUNT,
-                BUNDLE,
-                BUNDLE_WITH,
-                SCHEDULER,
-                QUEUE,
-                TIMEOUT,
-                TIMEOUT_ACTION,
-                STRICTNESS,
-                START_BARRIER,
-                START_BARRIER_TARGETS,
-            ],
-            Self::Group => &[GANG_MODE, MIN_COUNT, BUNDLE],
-            Self::LeaderWorkerSet => &[
-                GANG_MODE,
-                MIN_COUNT,
-                SCHEDULER,
-                QUEUE,
-                TIMEOUT,
-                TIMEOUT_ACTION,
-                STRICTNESS,
-            ],
-            Self::PodTemplate | Self::LeaderWorkerTemplate => &[],
-        }
-    }
-
-    /// What Muster itself writes here.
-    fn own_annotations(self) -> &'static [&'static str] {
-        match self {
-            Self::Workload => &[ROUND, REVIVING],
-            Self::LeaderWorkerSet => &[],
-            Self::Group | Self::LeaderWorkerTemplate => &[STAMP],
-            Self::PodTemplate => &[STAMP, ROUND],
-        }
-    }
-
-    fn elsewhere(self, key: &str) -> Option<&'static str> {
-        if key == GANG_NAME {
-            return Some(
-                "it is for pods of controllers that know nothing of gangs; \
-                 here the gang is asked for with muster.dev/gang-mode",
-            );
-        }
-        let workload = Self::Workload.user_keys().contains(&key);
-        let group = Self::Group.user_keys().contains(&key);
-        match self {
-            Self::Group if workload => Some("it holds for all gangs: put it on the workload"),
-            Self::PodTemplate if group => {
-                Some("put it on the workload or in the ReplicatedJob's template.metadata")
-            }
-            Self::PodTemplate if workload => Some("put it on the workload's own metadata"),
-            Self::LeaderWorkerSet if matches!(key, BUNDLE | BUNDLE_WITH) => Some(
-                "the replicas of a LeaderWorkerSet start, roll and restart one by one, and make no \
-                 bundle",
-            ),
-            Self::LeaderWorkerSet if workload => Some("a start barrier is for JobSets"),
-            Self::LeaderWorkerTemplate if Self::LeaderWorkerSet.user_keys().contains(&key) => {
-                Some("put it on the LeaderWorkerSet's own metadata")
-            }
-            _ => None,
-        }
-    }
+/// Whether the label `muster.dev/gang` may stand at a place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Labelled {
+    Yes,
+    No,
 }
 
 /// The keys that may change while a gang lives: the timeouts, and what Muster itself counts and
@@ -127,7 +41,7 @@ pub fn is_mutable(key: &str) -> bool {
 
 /// Refuses unknown and misplaced `muster.dev/` keys of an object's or template's metadata.
 pub fn check<'k>(
-    place: Place,
+    place: &'static Place,
     at: &FieldPath,
     meta: Option<&'k Meta<'_>>,
 ) -> impl Iterator<Item = FieldError> + use<'k> {
@@ -140,28 +54,32 @@ pub fn check<'k>(
 }
 
 /// Refuses `muster.dev/` annotations that do not exist or do not belong here.
-pub fn check_annotation(place: Place, at: &FieldPath, key: &str) -> Option<FieldError> {
-    if !key.starts_with(PREFIX)
-        || place.user_keys().contains(&key)
-        || place.own_annotations().contains(&key)
-    {
+pub fn check_annotation(place: &Place, at: &FieldPath, key: &str) -> Option<FieldError> {
+    if !key.starts_with(PREFIX) || place.user.contains(&key) || place.own.contains(&key) {
         return None;
     }
     let at = at.key(key);
-    if let Some(reason) = place.elsewhere(key) {
+    if key == GANG_NAME {
+        return Some(FieldError::forbidden(
+            at,
+            "it is for pods of controllers that know nothing of gangs; \
+             here the gang is asked for with muster.dev/gang-mode",
+        ));
+    }
+    if let Some(reason) = (place.elsewhere)(key) {
         return Some(FieldError::forbidden(at, reason));
     }
     Some(unknown(at, key, place))
 }
 
 /// Refuses `muster.dev/` labels: apart from Muster's own, its keys are annotations.
-pub fn check_label(place: Place, at: &FieldPath, key: &str) -> Option<FieldError> {
-    let own = !matches!(place, Place::Workload | Place::LeaderWorkerSet) && key == GANG;
+fn check_label(place: &Place, at: &FieldPath, key: &str) -> Option<FieldError> {
+    let own = place.labelled == Labelled::Yes && key == GANG;
     if !key.starts_with(PREFIX) || own {
         return None;
     }
     let at = at.key(key);
-    if place.user_keys().contains(&key) {
+    if place.user.contains(&key) {
         return Some(FieldError::forbidden(
             at,
             "it is read as an annotation, not as a label: move it to annotations",
@@ -173,12 +91,8 @@ pub fn check_label(place: Place, at: &FieldPath, key: &str) -> Option<FieldError
     Some(unknown(at, key, place))
 }
 
-fn unknown(at: FieldPath, key: &str, place: Place) -> FieldError {
-    let known = match place.user_keys() {
-        [] if place == Place::LeaderWorkerTemplate => Place::LeaderWorkerSet.user_keys(),
-        [] => Place::Group.user_keys(),
-        keys => keys,
-    };
+fn unknown(at: FieldPath, key: &str, place: &Place) -> FieldError {
+    let known = place.nearest;
     // Without the common prefix, and within half of the word: else everything is near.
     let word = |key: &str| key.trim_start_matches(PREFIX).to_owned();
     let nearest = known
@@ -205,42 +119,4 @@ pub fn not_a_string(at: FieldPath, value: &Scalar<'_>, allowed: &[&str]) -> Fiel
         _ => format!("must be a string: write it in quotes, \"{value}\""),
     };
     FieldError::invalid(at, value, hint)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn check(place: Place, key: &str) -> Option<String> {
-        check_annotation(place, &FieldPath::new("annotations"), key).map(|e| e.to_string())
-    }
-
-    #[test]
-    fn known_keys_pass_where_they_belong() {
-        assert_eq!(check(Place::Workload, QUEUE), None);
-        assert_eq!(check(Place::Group, MIN_COUNT), None);
-        assert_eq!(check(Place::PodTemplate, STAMP), None);
-        assert_eq!(check(Place::PodTemplate, "example.com/x"), None);
-    }
-
-    #[test]
-    fn a_typo_gets_the_nearest_key() {
-        insta::assert_snapshot!(
-            check(Place::Workload, "muster.dev/gangmode").unwrap(),
-            @r#"annotations[muster.dev/gangmode]: Unsupported value: "muster.dev/gangmode": unknown key, did you mean "muster.dev/gang-mode"?"#
-        );
-        insta::assert_snapshot!(
-            check(Place::Group, "muster.dev/completely-different").unwrap(),
-            @r#"annotations[muster.dev/completely-different]: Unsupported value: "muster.dev/completely-different": supported values: "muster.dev/gang-mode", "muster.dev/min-count", "muster.dev/bundle""#
-        );
-    }
-
-    #[test]
-    fn a_key_in_the_wrong_place_is_told_where_to_go() {
-        insta::assert_snapshot!(
-            check(Place::Group, QUEUE).unwrap(),
-            @"annotations[muster.dev/queue]: Forbidden: it holds for all gangs: put it on the workload"
-        );
-        assert!(check(Place::PodTemplate, GANG_NAME).is_some());
-    }
 }

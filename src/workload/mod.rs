@@ -1,17 +1,160 @@
-//! Workload adapters: an object in, a [`Plan`](crate::gang::Plan) or field errors out.
+//! Workloads: an object in, a [`Plan`] or field errors out.
 //!
-//! An adapter knows one workload kind and no scheduler. All of them read slim, borrowed views of
-//! the object as it was sent; what is not listed in a view is skipped by the parser.
+//! An adapter knows one kind of workload and no scheduler, no HTTP and no cluster. It reads a slim,
+//! borrowed view of the object as it was sent: what a view does not list is skipped by the parser.
+//! Of the schedulers this module uses the table's data only (their names, and the keys that link a
+//! pod to a gang), never a backend.
+//!
+//! # Adding a kind of workload
+//!
+//! One folder and one line:
+//!
+//! 1. `workload/<kind>/`: a view of the object with `impl Workload` and `impl Reviewed`, and a
+//!    `static` [`Facts`] (kind and API, which `muster.dev/` keys may stand where, which labels its
+//!    controller writes, how its children tell who they are).
+//! 2. Its line in the table below ([`object::kinds!`]).
+//! 3. Outside of `src/`: the webhook entries and the role in `manifests/`, and fixtures.
+//!
+//! Admission, the reconciler, `check` and `render` call it without a change of their own.
 
 pub mod child;
 pub mod declaration;
+pub mod facts;
+pub mod job;
 pub mod jobset;
 pub mod keys;
 pub mod lws;
+pub mod object;
+pub mod pods;
+pub mod seen;
+pub mod site;
 pub mod template;
 pub mod view;
 
-use crate::gang::{FieldError, Plan};
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::gang::{FieldError, FieldPath, Identity, Part, Plan, Stamp};
+
+pub use child::{Child, identify};
+pub use facts::{Facts, GangFields, Kind, Members, Suspension};
+pub use object::Reviewed;
+pub use seen::SeenPod;
+pub use site::Site;
+use view::Meta;
+
+object::kinds! {
+    JobSet: jobset::JobSet<'a>,
+    LeaderWorkerSet: lws::LeaderWorkerSet<'a>,
+    Job: job::Job<'a>,
+    Pod: pods::Pod<'a>,
+}
+
+/// The flags of the kinds that have some.
+#[derive(Debug, clap::Args)]
+pub struct WorkloadArgs {
+    #[command(flatten)]
+    lws: lws::LwsArgs,
+}
+
+impl WorkloadArgs {
+    /// The kinds whose workloads are gangs although they say nothing of it.
+    pub fn ganged_unasked(&self) -> Vec<&'static str> {
+        self.lws.ganged_unasked().into_iter().collect()
+    }
+}
+
+/// A workload: one parsed view of one object.
+pub trait Workload: Sync {
+    /// What holds for every object of its kind.
+    fn facts(&self) -> &'static Facts;
+
+    /// Its metadata.
+    fn meta(&self) -> &Meta<'_>;
+
+    /// Whether its gangs are to live now.
+    fn life(&self) -> Life;
+
+    /// What it asks for, with everything that is wrong with it.
+    fn read(&self, unasked: Unasked) -> Reading;
+
+    /// The places where stamps stand. Those of one role follow each other.
+    fn sites(&self) -> Vec<Site<'_>>;
+
+    /// What its children need on their stamp beyond the part's numbers and the scheduler's words.
+    fn extend_stamp(&self, _plan: &Plan, _stamp: &mut Stamp) {}
+
+    /// The value of the label `muster.dev/gang` on the templates of a part.
+    fn label<'p>(&self, part: &'p Part) -> Cow<'p, str> {
+        Cow::Borrowed(part.name().as_str())
+    }
+
+    /// The fields outside of annotations that declare its gangs.
+    fn gang_fields(&self) -> Vec<GangField> {
+        Vec::new()
+    }
+
+    /// Its template alone, at its place in the object; only for kinds whose gang fields change with
+    /// it.
+    fn template(&self) -> Value {
+        Value::Null
+    }
+
+    /// What an update of a stamped workload breaks or changes for its replicas that live; only for
+    /// kinds whose gang fields change with their template.
+    fn transition(&self, _old: &dyn Workload, _stamp: &Stamp, _template: Template) -> Transition {
+        Transition::default()
+    }
+
+    /// The gangs that live now.
+    fn outlook<'p>(&self, plan: &'p Plan, of: &Origin<'_>, pods: &[SeenPod]) -> Outlook<'p>;
+
+    /// One child of each gang as its controller would make it, for `render` and for tests. `stored`
+    /// is the workload's JSON; `admit` creates a child and returns it as it would be stored.
+    fn children(
+        &self,
+        stored: &Value,
+        of: &Origin<'_>,
+        plan: &Plan,
+        admit: &mut Admit<'_>,
+    ) -> Vec<Value>;
+}
+
+/// Creates a child: its kind and its JSON in, the stored object out.
+pub type Admit<'a> = dyn FnMut(&'static Kind, Value) -> Option<Value> + 'a;
+
+/// Which object in the cluster a workload is.
+#[derive(Debug, Clone, Copy)]
+pub struct Origin<'a> {
+    pub namespace: &'a str,
+    pub name: &'a str,
+    pub uid: &'a str,
+}
+
+/// Whether a workload's gangs are to live.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Life {
+    /// Another controller than the kind's own runs it: Muster does nothing about it.
+    LeftAlone,
+    /// It is being deleted, and the garbage collector takes what was made for it.
+    Deleting,
+    /// It has ended, well or not.
+    Finished,
+    Suspended,
+    Live,
+}
+
+/// What becomes of a workload that says nothing of gangs, where its kind can be configured so.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Unasked {
+    /// It runs without gangs.
+    #[default]
+    NoGang,
+    /// It is ganged as if it had asked.
+    Gang,
+}
 
 /// What reading a workload found. With errors the plan is incomplete and only good for finding
 /// more.
@@ -20,6 +163,61 @@ pub struct Reading {
     pub plan: Plan,
     pub errors: Vec<FieldError>,
     pub warnings: Vec<String>,
+    /// Where a gang is asked for first.
+    pub asked: Option<FieldPath>,
     /// `gangMode` fields that hold YAML's unquoted `Off`, to be normalised: path, warning.
     pub unquoted_off: Vec<(Vec<String>, String)>,
+    /// The mode to write down on a workload that is ganged unasked: it holds when the
+    /// configuration changes.
+    pub mode: Option<&'static str>,
+}
+
+/// A field that declares gangs, as far as an update must not change it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct GangField {
+    /// The group that it is a field of; empty for the workload's own.
+    pub group: String,
+    pub at: FieldPath,
+    /// Where it stands, as unescaped tokens.
+    pub tokens: Vec<String>,
+    pub value: Option<Value>,
+    /// What of it counts, where that is one member of it: its name, and its value in one spelling.
+    pub inner: Option<(&'static str, Value)>,
+}
+
+/// Whether an update leaves a workload's templates as they are stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Template {
+    Kept,
+    Replaced,
+}
+
+/// What an update does to replicas that live.
+#[derive(Debug, Default)]
+pub struct Transition {
+    /// In the place of other errors of the same field.
+    pub errors: Vec<FieldError>,
+    pub warnings: Vec<String>,
+}
+
+/// The gangs of a workload that live now, and what can be said of those that do not.
+#[derive(Debug, Default)]
+pub struct Outlook<'p> {
+    pub starts: Vec<Start<'p>>,
+    /// The workload goes on and has no gang now: none is asked for any more, or no replica.
+    pub idle: bool,
+    /// A gang that is asked for has no pod yet, and so is in no start.
+    pub unmade: bool,
+    /// Why there is no gang, although one is asked for.
+    pub refused: Option<String>,
+}
+
+/// The gangs of one beginning of a workload, or of a replica that begins by itself.
+#[derive(Debug)]
+pub struct Start<'p> {
+    pub plan: Cow<'p, Plan>,
+    /// By which its gangs were made, where that is not the workload's spec.
+    pub stamp: Option<Arc<Stamp>>,
+    /// The position of each gang's part in the plan, and its identity.
+    pub gangs: Vec<(usize, Identity)>,
 }

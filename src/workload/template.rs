@@ -1,18 +1,25 @@
-//! Pod templates, as far as a plan reads them: a link that is there already, and the pods' shape.
+//! Pods and pod templates, as far as Muster reads them: a link that is there already, and the pods'
+//! shape.
+//!
+//! A pod's requests are read only where a plan or a link needs them: most pods are linked without.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::marker::PhantomData;
 
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, Deserializer};
+use serde_json::Value;
 use serde_json::value::RawValue;
 
-use crate::gang::link::{self, LinkKey, LinkPlace};
-use crate::gang::resources::{Container, PodResources, Requirements, ResourceList};
-use crate::gang::resources::{containers, pod_requests};
+use crate::gang::link::{LinkKey, LinkPlace};
+use crate::gang::resources::{Containers, PodResources, Requirements, ResourceList};
+use crate::gang::resources::{OverflowError, pod_requests};
 use crate::gang::{FieldError, FieldPath, Shape};
+use crate::scheduler;
 
-use super::view::{Given, Meta, Text, or_default};
+use super::object::read_part;
+use super::view::{Given, Meta, Text};
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
@@ -29,30 +36,31 @@ pub struct PodSpec<'a> {
     #[serde(borrow)]
     pub scheduler_name: Option<Text<'a>>,
     #[serde(borrow)]
-    pub priority_class_name: Option<Text<'a>>,
+    priority_class_name: Option<Text<'a>>,
     #[serde(borrow)]
-    pub scheduling_group: Option<&'a RawValue>,
+    scheduling_group: Option<&'a RawValue>,
     #[serde(borrow)]
-    pub workload_ref: Option<&'a RawValue>,
-    #[serde(borrow, deserialize_with = "or_default")]
-    pub scheduling_gates: Vec<&'a RawValue>,
-    #[serde(deserialize_with = "or_default")]
-    pub node_selector: BTreeMap<String, String>,
+    workload_ref: Option<&'a RawValue>,
     #[serde(borrow)]
-    pub tolerations: Option<&'a RawValue>,
+    tolerations: Option<&'a RawValue>,
     #[serde(borrow)]
-    pub affinity: Option<&'a RawValue>,
+    affinity: Option<&'a RawValue>,
     #[serde(borrow)]
-    pub topology_spread_constraints: Option<&'a RawValue>,
-    #[serde(borrow, deserialize_with = "containers")]
-    pub containers: Vec<Container<'a>>,
-    #[serde(borrow, deserialize_with = "containers")]
-    pub init_containers: Vec<Container<'a>>,
-    #[serde(deserialize_with = "or_default")]
-    pub overhead: ResourceList,
-    pub resources: Option<Requirements>,
-    #[serde(borrow, deserialize_with = "or_default")]
-    pub volumes: Vec<Volume<'a>>,
+    topology_spread_constraints: Option<&'a RawValue>,
+    #[serde(borrow)]
+    scheduling_gates: Unread<'a, Vec<&'a RawValue>>,
+    #[serde(borrow)]
+    node_selector: Unread<'a, BTreeMap<String, String>>,
+    #[serde(borrow)]
+    pub containers: Unread<'a, Containers<'a>>,
+    #[serde(borrow)]
+    pub init_containers: Unread<'a, Containers<'a>>,
+    #[serde(borrow)]
+    overhead: Unread<'a, ResourceList>,
+    #[serde(borrow)]
+    resources: Unread<'a, Option<Requirements>>,
+    #[serde(borrow)]
+    pub volumes: Unread<'a, Vec<Volume<'a>>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -62,7 +70,48 @@ pub struct Volume<'a> {
     pub name: Text<'a>,
 }
 
-/// A link that the user wrote into a pod template.
+/// A part of a pod's spec that is read when it is needed.
+#[derive(Debug, Clone, Copy)]
+pub struct Unread<'a, T> {
+    raw: Option<&'a RawValue>,
+    kind: PhantomData<fn() -> T>,
+}
+
+impl<T> Default for Unread<'_, T> {
+    fn default() -> Self {
+        Self {
+            raw: None,
+            kind: PhantomData,
+        }
+    }
+}
+
+impl<'de: 'a, 'a, T> Deserialize<'de> for Unread<'a, T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Ok(Self {
+            raw: Option::deserialize(deserializer)?,
+            kind: PhantomData,
+        })
+    }
+}
+
+impl<'a, T: Deserialize<'a> + Default> Unread<'a, T> {
+    /// What it says. The apiserver checks a pod by itself: what cannot be read counts as nothing.
+    pub fn read(&self) -> T {
+        let parsed = self.raw.map(|raw| serde_json::from_str(raw.get()));
+        parsed.and_then(Result::ok).unwrap_or_default()
+    }
+
+    /// Whether it can be read; it stands at `at`.
+    fn check(&self, at: &FieldPath, field: &str) -> Result<(), FieldError> {
+        match self.raw {
+            Some(raw) => read_part::<T>(raw.get(), &at.child(field)).map(|_| ()),
+            None => Ok(()),
+        }
+    }
+}
+
+/// A link that the user wrote into a pod or a pod template.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExistingLink {
     pub link: LinkKey,
@@ -70,81 +119,121 @@ pub struct ExistingLink {
     pub at: FieldPath,
 }
 
+/// A link to a gang that is already there, its value, and where. `at` is the pod's or template's
+/// path.
+pub fn existing_link(
+    meta: Option<&Meta<'_>>,
+    spec: &PodSpec<'_>,
+    at: &FieldPath,
+) -> Option<ExistingLink> {
+    scheduler::links().find_map(|link| {
+        let (value, at) = match link.place {
+            LinkPlace::Label => {
+                let value = meta?.label(link.key)?.to_owned();
+                (value, at.child("metadata").child("labels").key(link.key))
+            }
+            LinkPlace::Annotation => {
+                let value = meta?.annotation(link.key)?.to_owned();
+                let at = at.child("metadata").child("annotations");
+                (value, at.key(link.key))
+            }
+            LinkPlace::Field => {
+                let value = spec.field(link.key)?.get().to_owned();
+                (value, at.child("spec").child(link.key))
+            }
+        };
+        Some(ExistingLink { link, value, at })
+    })
+}
+
 impl PodTemplate<'_> {
-    /// A link to a gang that is already in the template at `at`, its value, and where.
+    /// The same of a template.
     pub fn existing_link(&self, at: &FieldPath) -> Option<ExistingLink> {
-        let meta = self.metadata.as_ref();
-        link::ALL.into_iter().find_map(|link| {
-            let (value, at) = match link.place {
-                LinkPlace::Label => {
-                    let value = meta?.label(link.key)?.to_owned();
-                    (value, at.child("metadata").child("labels").key(link.key))
-                }
-                LinkPlace::Annotation => {
-                    let value = meta?.annotation(link.key)?.to_owned();
-                    let at = at.child("metadata").child("annotations");
-                    (value, at.key(link.key))
-                }
-                LinkPlace::Field => {
-                    let field = match link {
-                        link::SCHEDULING_GROUP => self.spec.scheduling_group?,
-                        _ => self.spec.workload_ref?,
-                    };
-                    (field.get().to_owned(), at.child("spec").child(link.key))
-                }
-            };
-            Some(ExistingLink { link, value, at })
-        })
+        existing_link(self.metadata.as_ref(), &self.spec, at)
     }
 
     /// The shape of its pods, whose spec stands at `at`.
     pub fn shape(&self, at: &FieldPath, errors: &mut Vec<FieldError>) -> Shape {
-        let requests = pod_requests(&self.spec.resources()).unwrap_or_else(|_| {
+        let (shape, counted) = self.spec.shape(self.metadata.as_ref());
+        if counted.is_err() {
             errors.push(FieldError::forbidden(
                 at.clone(),
                 "the pod's resource requests add up to more than a quantity can hold",
             ));
-            Default::default()
-        });
-        let labels = self.metadata.as_ref().map(Meta::owned_labels);
-        Shape {
-            labels: labels.unwrap_or_default(),
-            ..self.spec.shape(requests)
         }
+        shape
     }
 }
 
-pub fn parse<T: DeserializeOwned>(raw: Option<&RawValue>) -> Option<T> {
-    serde_json::from_str(raw?.get()).ok()
-}
-
 impl PodSpec<'_> {
-    /// What its pods have in common; `requests` are what [`Self::resources`] add up to.
-    pub fn shape(&self, requests: ResourceList) -> Shape {
+    /// A field that may hold a link to a gang.
+    fn field(&self, name: &str) -> Option<&RawValue> {
+        match name {
+            "schedulingGroup" => self.scheduling_group,
+            "workloadRef" => self.workload_ref,
+            _ => None,
+        }
+    }
+
+    /// Whether a field that holds a link says exactly this.
+    pub fn has_field(&self, name: &str, value: &Value) -> bool {
+        let current: Option<Value> = parse(self.field(name));
+        current.is_some_and(|mut current| {
+            // Go clients may write what is not set as null.
+            if let Value::Object(fields) = &mut current {
+                fields.retain(|_, value| !value.is_null());
+            }
+            current == *value
+        })
+    }
+
+    /// What its pods ask of a node; without their requests where these cannot be counted.
+    pub fn shape(&self, meta: Option<&Meta<'_>>) -> (Shape, Result<(), OverflowError>) {
         let non_empty = |text: &Option<Text<'_>>| match text.as_deref() {
             None | Some("") => None,
             Some(text) => Some(text.to_owned()),
         };
-        Shape {
+        let (requests, counted) = match pod_requests(&self.resources()) {
+            Ok(requests) => (requests, Ok(())),
+            Err(overflow) => (ResourceList::default(), Err(overflow)),
+        };
+        let shape = Shape {
             requests,
-            node_selector: self.node_selector.clone(),
+            node_selector: self.node_selector.read(),
             tolerations: parse(self.tolerations),
             affinity: parse(self.affinity),
             spread: parse(self.topology_spread_constraints),
+            labels: meta.map(Meta::owned_labels).unwrap_or_default(),
             priority_class: non_empty(&self.priority_class_name),
             scheduler_name: non_empty(&self.scheduler_name),
-            gated: !self.scheduling_gates.is_empty(),
+            gated: !self.scheduling_gates.read().is_empty(),
             ..Shape::default()
-        }
+        };
+        (shape, counted)
     }
 
     /// The parts that count for the pod's requests.
-    pub fn resources(&self) -> PodResources<'_> {
+    fn resources(&self) -> PodResources<'_> {
         PodResources {
-            containers: Cow::Borrowed(&self.containers),
-            init_containers: Cow::Borrowed(&self.init_containers),
-            overhead: Cow::Borrowed(&self.overhead),
-            resources: self.resources.as_ref().map(Cow::Borrowed),
+            containers: Cow::Owned(self.containers.read().0),
+            init_containers: Cow::Owned(self.init_containers.read().0),
+            overhead: Cow::Owned(self.overhead.read()),
+            resources: self.resources.read().map(Cow::Owned),
         }
     }
+
+    /// Whether everything that is read later can be; the spec stands at `at`.
+    pub fn check(&self, at: &FieldPath) -> Result<(), FieldError> {
+        self.scheduling_gates.check(at, "schedulingGates")?;
+        self.node_selector.check(at, "nodeSelector")?;
+        self.containers.check(at, "containers")?;
+        self.init_containers.check(at, "initContainers")?;
+        self.overhead.check(at, "overhead")?;
+        self.resources.check(at, "resources")?;
+        self.volumes.check(at, "volumes")
+    }
+}
+
+fn parse<T: DeserializeOwned>(raw: Option<&RawValue>) -> Option<T> {
+    serde_json::from_str(raw?.get()).ok()
 }

@@ -1,14 +1,18 @@
 //! Fixtures for the tests that need no cluster: files that a user could apply, and next to them
-//! (`expected/`) what Muster says. `INSTA_UPDATE=always cargo test` rewrites the expectations.
+//! (`expected/`) what Muster says; see `fixtures/README.md`.
 
-#![allow(dead_code)]
+// Every test target compiles this file and uses a part of it.
+#![allow(dead_code, unused_imports)]
 
 use std::path::{Path, PathBuf};
 
-use muster::admission::object::Kind;
-use muster::admission::{self, Decision, Phase, Review};
-use muster::gang::SchedulerKind;
-use muster::scheduler::{Dialect, Snapshot};
+pub use muster::admission::{self, Decision, Phase, Review};
+pub use muster::cli::check::{Output, check_source};
+pub use muster::cli::files::{self as sources, Source};
+pub use muster::cli::{admit, render};
+pub use muster::gang::SchedulerKind;
+pub use muster::scheduler::{Dialect, Snapshot};
+pub use muster::workload::{Kind, Object, job, jobset, lws, pods};
 use serde_json::{Value, json};
 
 pub fn fixtures(dir: &str) -> PathBuf {
@@ -33,8 +37,9 @@ pub fn files(dir: &str) -> Vec<(String, String)> {
     files
 }
 
-/// Compares with `fixtures/<dir>/expected/<name>.snap`.
-pub fn expect(dir: &str, name: &str, shown: &str) {
+/// Hands an answer to insta, which compares it with `fixtures/<dir>/expected/<name>.snap` and does
+/// with it what `INSTA_UPDATE` says.
+pub fn store(dir: &str, name: &str, shown: &str) {
     let mut settings = insta::Settings::clone_current();
     settings.set_snapshot_path(fixtures(dir).join("expected"));
     settings.set_prepend_module_to_snapshot(false);
@@ -42,18 +47,8 @@ pub fn expect(dir: &str, name: &str, shown: &str) {
     settings.bind(|| insta::assert_snapshot!(name, shown));
 }
 
-/// Fails when an expectation has lost its fixture.
-pub fn no_orphans(dir: &str, names: &[String]) {
-    for entry in std::fs::read_dir(fixtures(dir).join("expected")).unwrap() {
-        let path = entry.unwrap().path();
-        let stem = path.file_stem().unwrap().to_str().unwrap().to_owned();
-        let name = stem.split('@').next().unwrap_or(&stem).to_owned();
-        assert!(names.contains(&name), "{} has no fixture", path.display());
-    }
-}
-
 pub fn cluster() -> Snapshot {
-    Snapshot::assumed(SchedulerKind::Native, Dialect::V1_37)
+    Snapshot::assumed(SchedulerKind::NATIVE, Dialect::V1_37)
 }
 
 /// The documents of a YAML text.
@@ -67,7 +62,7 @@ pub fn documents(text: &str) -> Vec<Value> {
 /// What is decided about an object in the namespace `ml`.
 pub fn decide(
     phase: Phase,
-    kind: Kind,
+    kind: &'static Kind,
     old: Option<&Value>,
     object: &Value,
     cluster: &Snapshot,
@@ -79,7 +74,7 @@ pub fn decide(
 pub fn decide_request(
     uid: &str,
     phase: Phase,
-    kind: Kind,
+    kind: &'static Kind,
     old: Option<&Value>,
     object: &Value,
     cluster: &Snapshot,
@@ -89,7 +84,7 @@ pub fn decide_request(
         "kind": "AdmissionReview",
         "request": {
             "uid": uid,
-            "kind": {"group": kind.group(), "kind": kind.as_str()},
+            "kind": {"group": kind.group, "kind": kind.name},
             "namespace": "ml",
             "operation": if old.is_some() { "UPDATE" } else { "CREATE" },
             "object": object,
@@ -102,7 +97,12 @@ pub fn decide_request(
 }
 
 /// The object as the first phase leaves it.
-pub fn mutated(kind: Kind, old: Option<&Value>, object: &Value, cluster: &Snapshot) -> Value {
+pub fn mutated(
+    kind: &'static Kind,
+    old: Option<&Value>,
+    object: &Value,
+    cluster: &Snapshot,
+) -> Value {
     applied(decide(Phase::Mutate, kind, old, object, cluster), object)
 }
 

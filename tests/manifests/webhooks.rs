@@ -3,9 +3,9 @@
 use serde_json::{Value, json};
 
 use crate::{base, list, object, words};
-use muster::controller::authority::GROUP_KEYS;
+use muster::certs::keeper::GROUP_KEYS;
 use muster::workload::keys;
-use muster::workload::lws::replica;
+use muster::workload::lws::{GROUP_KEY, WORKER_INDEX};
 
 const CONFIGURATIONS: [&str; 2] = [
     "MutatingWebhookConfiguration",
@@ -35,8 +35,8 @@ fn leaders_get_their_key_before_the_webhook_of_lws_and_nobody_else_is_asked() {
     let selector = list(&entry["objectSelector"]["matchExpressions"]);
     for (key, operator) in [
         (keys::GANG, "Exists"),
-        (replica::WORKER_INDEX, "In"),
-        (replica::GROUP_KEY, "DoesNotExist"),
+        (WORKER_INDEX, "In"),
+        (GROUP_KEY, "DoesNotExist"),
     ] {
         let found = selector.iter().find(|rule| rule["key"] == key);
         assert_eq!(found.unwrap()["operator"], operator, "{key}");
@@ -156,7 +156,9 @@ fn the_policy_keeps_the_link_that_kai_reads_and_looks_at_members_only() {
         ["UPDATE"]
     );
     let kept = policy["spec"]["validations"][0]["expression"].as_str();
-    let key = muster::gang::link::KAI.key;
+    let mut links = muster::scheduler::links();
+    let link = links.find(|link| link.scheduler == muster::gang::SchedulerKind::KAI);
+    let key = link.unwrap().key;
     let kept = kept.unwrap().matches(&format!("'{key}'")).count();
     assert_eq!(kept, 3, "{key}");
     let binding = object("ValidatingAdmissionPolicyBinding");

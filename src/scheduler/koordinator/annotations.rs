@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 
 use kube::core::DynamicObject;
 
-use crate::gang::{FieldError, Gang, GangName, KoordinatorWay, Level, Member, Owner, Part, Shape};
-use crate::gang::{Plan, Role, SchedulerKind, Sibling, Stamp, link};
-use crate::scheduler::{Abilities, Marks, Scheduler};
+use crate::gang::{FieldError, Gang, GangName, Level, Member, Owner, Part, Shape};
+use crate::gang::{Plan, Role, Sibling, Stamp};
+use crate::scheduler::{Abilities, Entry, Marks, Scheduler};
 
-use super::{ABILITIES, GROUPS, TOTAL_NUMBER, groups, id, manner, name, patience};
+use super::{ABILITIES, ANNOTATIONS, ENTRY, GANG_NAME, GROUPS, TOTAL_NUMBER};
+use super::{groups, id, manner, name, patience};
 
 const MIN_AVAILABLE: &str = "gang.scheduling.koordinator.sh/min-available";
 const WAITING_TIME: &str = "gang.scheduling.koordinator.sh/waiting-time";
@@ -19,16 +20,21 @@ pub struct ByAnnotations;
 static BY_ANNOTATIONS: Abilities = ABILITIES;
 
 impl Scheduler for ByAnnotations {
-    fn kind(&self) -> SchedulerKind {
-        SchedulerKind::Koordinator
+    fn entry(&self) -> &'static Entry {
+        &ENTRY
+    }
+
+    /// There are no objects.
+    fn needs_api(&self) -> bool {
+        false
     }
 
     fn abilities(&self) -> &'static Abilities {
         &BY_ANNOTATIONS
     }
 
-    fn stamp(&self, plan: &Plan, role: &Role) -> Marks {
-        let mut marks = super::stamp(plan, role);
+    fn template_marks(&self, plan: &Plan, role: &Role) -> Marks {
+        let mut marks = super::template_marks(plan, role);
         marks.annotations = manner(plan);
         if let Some(patience) = patience(plan) {
             let text = format!("{}s", patience.as_secs().max(1));
@@ -37,8 +43,8 @@ impl Scheduler for ByAnnotations {
         marks
     }
 
-    fn fill(&self, plan: &Plan, part: &Part, _role: &Role, stamp: &mut Stamp) {
-        stamp.way = KoordinatorWay::Annotations;
+    fn extend_stamp(&self, plan: &Plan, part: &Part, _role: &Role, stamp: &mut Stamp) {
+        stamp.variant = Some(ANNOTATIONS.to_owned());
         if part.bundle().is_none() {
             return;
         }
@@ -59,7 +65,7 @@ impl Scheduler for ByAnnotations {
         let stamp = &member.stamp;
         let name = name(member.identity(), stamp.bundle.is_some());
         let mut annotations = BTreeMap::from([
-            (link::KOORDINATOR_NAME.key, name.into_string()),
+            (GANG_NAME.key, name.into_string()),
             (MIN_AVAILABLE, stamp.quorum.to_string()),
             (TOTAL_NUMBER, stamp.size.to_string()),
         ]);

@@ -7,18 +7,19 @@
 mod annotations;
 mod pod_group;
 
-pub use annotations::ByAnnotations;
-pub use pod_group::ByPodGroup;
+use annotations::ByAnnotations;
+use pod_group::ByPodGroup;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::gang::{FieldError, Gang, GangName, Identity, KoordinatorWay, Plan, Role};
-use crate::gang::{SchedulerKind, Strictness};
+use crate::gang::link::LinkKey;
+use crate::gang::{FieldError, Gang, GangName, Identity, Plan, Role, SchedulerKind, Strictness};
 
 use super::abilities::{Abilities, Bundles, Later, LinkSite, NewRoom, Priorities, QuorumChange};
 use super::abilities::{Resume, Support, Timeouts};
-use super::{Marks, Scheduler, pod_group as shared, scheduler_name};
+use super::entry::POD_GROUPS;
+use super::{Api, Entry, Listens, Marks, Unavailable, pod_group as shared, scheduler_name};
 
 /// On the pod, or on the PodGroup.
 const TOTAL_NUMBER: &str = "gang.scheduling.koordinator.sh/total-number";
@@ -28,9 +29,9 @@ const GROUPS: &str = "gang.scheduling.koordinator.sh/groups";
 /// On the pod: Koordinator's queues are quotas.
 const QUOTA: &str = "quota.scheduling.koordinator.sh/name";
 
-/// Waiting and bound pods count. By default a gang that was once complete is none any more (1.8):
-/// pods that come back would start one by one. Waiting pods alone would never let a single
-/// replacement in.
+/// Waiting and bound pods count. By default a gang that was once complete is not treated as a gang
+/// again (1.8): pods that come back would start one by one. If waiting pods alone counted, a single
+/// replacement would never start.
 const COUNTED: &str = "waiting-and-running";
 
 /// Each gang names all gangs of its bundle: a thousand names of 63 letters in a namespace of 63
@@ -50,7 +51,7 @@ const ABILITIES: Abilities = Abilities {
     resume: Resume::NewGang,
     // Bound pods count until they are deleted, finished or not (1.8).
     quorum_change: QuorumChange::NotNeeded,
-    // A nudge would be in vain: a write to a PodGroup wakes a gang only by completing it (1.8).
+    // A nudge would not help: a write to a PodGroup wakes a gang only by completing it (1.8).
     new_room: NewRoom::Noticed,
     caution: None,
     timeout: Timeouts::CarriedToo,
@@ -59,10 +60,85 @@ const ABILITIES: Abilities = Abilities {
     made_for: "Koordinator 1.8.0",
 };
 
-pub fn backend(way: KoordinatorWay) -> &'static dyn Scheduler {
-    match way {
-        KoordinatorWay::PodGroup => &ByPodGroup,
-        KoordinatorWay::Annotations => &ByAnnotations,
+impl SchedulerKind {
+    /// Koordinator's scheduler.
+    pub const KOORDINATOR: Self = Self::new("koordinator");
+}
+
+/// Scheduler-plugins up to 0.24 served the same; they are long out of support.
+const API: &str = "scheduling.sigs.k8s.io/v1alpha1";
+
+/// Koordinator's PodGroups.
+const POD_GROUP: LinkKey = LinkKey::label(
+    SchedulerKind::KOORDINATOR,
+    "pod-group.scheduling.sigs.k8s.io",
+);
+/// Koordinator's gangs without an object.
+const GANG_NAME: LinkKey = LinkKey::annotation(
+    SchedulerKind::KOORDINATOR,
+    "gang.scheduling.koordinator.sh/name",
+);
+
+pub static ENTRY: Entry = Entry {
+    kind: SchedulerKind::KOORDINATOR,
+    listens: Listens::To("koord-scheduler"),
+    stray_name_hint: "",
+    links: &[POD_GROUP, GANG_NAME],
+    apis: &[Api {
+        version: API,
+        resources: &[POD_GROUPS],
+        probes: &[],
+    }],
+    backend: |_, variant| match variant {
+        None | Some(BY_POD_GROUP) => Ok(&ByPodGroup),
+        Some(ANNOTATIONS) => Ok(&ByAnnotations),
+        Some(other) => {
+            let (other, kind) = (other.to_owned(), SchedulerKind::KOORDINATOR);
+            Err(Unavailable::UnknownVariant(other, kind))
+        }
+    },
+    rows: &[
+        ("koordinator", &ByPodGroup),
+        ("koordinator, annotations", &ByAnnotations),
+    ],
+};
+
+/// The variants: the default one, which is stamped by saying nothing, and that without objects.
+const BY_POD_GROUP: &str = "podgroup";
+const ANNOTATIONS: &str = "annotations";
+
+#[derive(Debug, clap::Args)]
+pub struct KoordinatorArgs {
+    /// How Koordinator is told of new gangs; those that exist keep their way
+    #[arg(
+        long,
+        env = "MUSTER_KOORDINATOR",
+        value_name = "WAY",
+        value_enum,
+        default_value_t
+    )]
+    koordinator: KoordinatorWay,
+}
+
+/// How Koordinator is told of gangs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
+enum KoordinatorWay {
+    /// A PodGroup per gang.
+    #[default]
+    #[value(name = BY_POD_GROUP)]
+    PodGroup,
+    /// Annotations on the pods, no object.
+    #[value(name = ANNOTATIONS)]
+    Annotations,
+}
+
+impl KoordinatorArgs {
+    /// The variant of new gangs, where it is not the default one.
+    pub fn variant(&self) -> Option<(SchedulerKind, &'static str)> {
+        match self.koordinator {
+            KoordinatorWay::PodGroup => None,
+            KoordinatorWay::Annotations => Some((SchedulerKind::KOORDINATOR, ANNOTATIONS)),
+        }
     }
 }
 
@@ -102,22 +178,22 @@ fn patience(plan: &Plan) -> Option<Duration> {
     plan.policy.timeout.as_ref().map(|timeout| timeout.value)
 }
 
-/// What both ways stamp on pods.
-fn stamp(plan: &Plan, role: &Role) -> Marks {
+/// What the templates carry in both ways.
+fn template_marks(plan: &Plan, role: &Role) -> Marks {
     let queue = plan.policy.queue.as_ref();
     Marks {
         labels: queue
             .map(|q| (QUOTA, q.value.clone()))
             .into_iter()
             .collect(),
-        scheduler_name: scheduler_name(SchedulerKind::Koordinator, role),
+        scheduler_name: scheduler_name(&ENTRY, role),
         ..Marks::default()
     }
 }
 
 /// What neither way can do.
 fn check(plan: &Plan) -> Vec<FieldError> {
-    let kind = SchedulerKind::Koordinator;
+    let kind = SchedulerKind::KOORDINATOR;
     let mut errors: Vec<FieldError> = shared::check_queue(kind, plan).into_iter().collect();
     if let Some(queue) = plan.policy.queue.as_ref().filter(|q| q.value.len() > 63) {
         let detail = "it becomes the value of a label: at most 63 characters";

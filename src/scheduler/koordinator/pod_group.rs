@@ -6,35 +6,33 @@ use std::collections::BTreeMap;
 use kube::core::DynamicObject;
 use serde_json::json;
 
-use crate::gang::{
-    FieldError, Gang, GangName, Member, Owner, Plan, Role, SchedulerKind, Shape, link,
-};
+use crate::gang::{FieldError, Gang, GangName, Member, Owner, Plan, Role, Shape};
 use crate::scheduler::abilities::Bundles;
 use crate::scheduler::object::{Scope, object};
-use crate::scheduler::{Abilities, Marks, Scheduler};
+use crate::scheduler::{Abilities, Entry, Marks, Scheduler};
 
-use super::{ABILITIES, GROUPS, MAX_BUNDLE, TOTAL_NUMBER};
+use super::{ABILITIES, API, ENTRY, GROUPS, MAX_BUNDLE, POD_GROUP, TOTAL_NUMBER};
 use super::{groups, id, is_bundled, manner, name, patience};
 
 pub struct ByPodGroup;
 
-/// Koordinator (1.8) reads a PodGroup's `groups` anew when it changes.
+/// Koordinator (1.8) reads a PodGroup's `groups` again when it changes.
 static BY_POD_GROUP: Abilities = Abilities {
     bundle: Bundles::AcrossWorkloads { most: MAX_BUNDLE },
     ..ABILITIES
 };
 
 impl Scheduler for ByPodGroup {
-    fn kind(&self) -> SchedulerKind {
-        SchedulerKind::Koordinator
+    fn entry(&self) -> &'static Entry {
+        &ENTRY
     }
 
     fn abilities(&self) -> &'static Abilities {
         &BY_POD_GROUP
     }
 
-    fn stamp(&self, plan: &Plan, role: &Role) -> Marks {
-        super::stamp(plan, role)
+    fn template_marks(&self, plan: &Plan, role: &Role) -> Marks {
+        super::template_marks(plan, role)
     }
 
     fn check(&self, plan: &Plan) -> Vec<FieldError> {
@@ -44,7 +42,7 @@ impl Scheduler for ByPodGroup {
     fn link(&self, member: &Member, _pod: &dyn Fn() -> Shape) -> Marks {
         let name = name(member.identity(), member.stamp.bundle.is_some());
         Marks {
-            labels: BTreeMap::from([(link::KOORDINATOR.key, name.into_string())]),
+            labels: BTreeMap::from([(POD_GROUP.key, name.into_string())]),
             ..Marks::default()
         }
     }
@@ -64,7 +62,7 @@ impl Scheduler for ByPodGroup {
                     spec["scheduleTimeoutSeconds"] = json!(seconds.min(i32::MAX as u64));
                 }
                 let scope = Scope::Gang(&gang.identity);
-                let kind = ("scheduling.sigs.k8s.io/v1alpha1", "PodGroup");
+                let kind = (API, "PodGroup");
                 let mut object = object(kind, name.clone(), owner, scope, spec);
                 let mut annotations = manner(plan);
                 annotations.insert(TOTAL_NUMBER, gang.part.size().to_string());

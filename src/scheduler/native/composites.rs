@@ -9,15 +9,15 @@ use std::collections::BTreeSet;
 use kube::core::DynamicObject;
 use serde_json::{Value, json};
 
+use crate::gang::Shape;
 use crate::gang::{FieldError, Gang, GangName, Identity, Member, Owner, Part, Plan};
-use crate::gang::{SchedulerKind, Shape};
 use crate::scheduler::abilities::{Abilities, Bundles};
 use crate::scheduler::object::{Scope, object};
 use crate::scheduler::pod_group::{self, Group};
-use crate::scheduler::{LinkSite, Marks, Scheduler, Snapshot};
+use crate::scheduler::{Entry, LinkSite, Marks, Scheduler, Snapshot};
 
 use super::v1_37::{self, V1_37};
-use super::{MAX_TEMPLATES, controller_ref, gang_policy, plan_identity, workload_name};
+use super::{ENTRY, MAX_TEMPLATES, controller_ref, gang_policy, plan_identity, workload_name};
 
 pub struct Native;
 
@@ -28,11 +28,11 @@ static COMPOSITES: Abilities = Abilities {
     ..V1_37
 };
 
-const API: &str = "scheduling.k8s.io/v1alpha3";
+pub const API: &str = "scheduling.k8s.io/v1alpha3";
 
 impl Scheduler for Native {
-    fn kind(&self) -> SchedulerKind {
-        SchedulerKind::Native
+    fn entry(&self) -> &'static Entry {
+        &ENTRY
     }
 
     fn abilities(&self) -> &'static Abilities {
@@ -70,6 +70,10 @@ impl Scheduler for Native {
     fn suspect(&self) -> &'static str {
         "look whether kube-scheduler runs with the feature gates GenericWorkload, TopologyAwareWorkloadScheduling \
          and CompositePodGroup"
+    }
+
+    fn reason(&self, object: &DynamicObject) -> Option<String> {
+        v1_37::Native.reason(object)
     }
 
     fn objects(&self, owner: &Owner, plan: &Plan, gangs: &[Gang<'_>]) -> Vec<DynamicObject> {

@@ -4,25 +4,30 @@
 //! One is written as long as its eight templates suffice, and left out beyond.
 
 mod composites;
+mod dialect;
 mod v1_35;
 mod v1_36;
 mod v1_37;
 
+pub use dialect::Dialect;
+
 use kube::core::DynamicObject;
 use serde_json::{Value, json};
 
-use crate::gang::{Gang, GangName, Identity, Owner, Plan};
+use crate::gang::link::LinkKey;
+use crate::gang::{Gang, GangName, Identity, Owner, Plan, SchedulerKind};
 
 use super::abilities::{Abilities, Bundles, Later, LinkSite, NewRoom, Priorities, QuorumChange};
 use super::abilities::{Resume, Support, Timeouts};
+use super::entry::{POD_GROUPS, Resource};
 use super::object::{Scope, object};
-use super::{Dialect, JobTemplates, Scheduler, Snapshot};
+use super::{Api, Entry, JobTemplates, Listens, Probe, Release, Scheduler, Snapshot, Unavailable};
 
 /// A member whose field is gone when the object is stored.
 const LOST_LINK: &str = "the apiserver dropped the pod's link to its gang: it runs without the \
                          feature gate GenericWorkload, and the pod would start without the others";
 
-/// In the Job's template, unless JobSet's controller would lose it there.
+/// In the Job's template, unless the controller that owns the Job would lose it there.
 fn link_site(cluster: &Snapshot) -> LinkSite {
     match cluster.job_templates {
         JobTemplates::KeepLinks => LinkSite::JobTemplate,
@@ -33,13 +38,96 @@ fn link_site(cluster: &Snapshot) -> LinkSite {
 /// The most templates of a Workload (`WorkloadMaxPodGroupTemplates`).
 const MAX_TEMPLATES: usize = 8;
 
-pub fn backend(dialect: Dialect) -> &'static dyn Scheduler {
+fn backend(dialect: Dialect) -> &'static dyn Scheduler {
     match dialect {
         Dialect::V1_35 => &v1_35::Native,
         Dialect::V1_36 => &v1_36::Native,
         Dialect::V1_37 => &v1_37::Native,
         Dialect::V1_37Composites => &composites::Native,
     }
+}
+
+impl SchedulerKind {
+    /// Kubernetes' own kube-scheduler.
+    pub const NATIVE: Self = Self::new("native");
+}
+
+const WORKLOADS: Resource = Resource {
+    kind: "Workload",
+    plural: "workloads",
+};
+
+/// What makes bundles, where it is served beside the rest.
+const COMPOSITES: Probe = Probe::Resource {
+    version: composites::API,
+    resource: Resource {
+        kind: "CompositePodGroup",
+        plural: "compositepodgroups",
+    },
+};
+
+/// Kubernetes 1.36 and later.
+const SCHEDULING_GROUP: LinkKey = LinkKey::field(SchedulerKind::NATIVE, "schedulingGroup").shared();
+/// Kubernetes 1.35 only.
+const WORKLOAD_REF: LinkKey = LinkKey::field(SchedulerKind::NATIVE, "workloadRef").shared();
+
+pub static ENTRY: Entry = Entry {
+    kind: SchedulerKind::NATIVE,
+    listens: Listens::DefaultProfile,
+    stray_name_hint: "",
+    links: &[SCHEDULING_GROUP, WORKLOAD_REF],
+    apis: &[
+        Api {
+            version: Dialect::V1_37.api(),
+            resources: &[WORKLOADS, POD_GROUPS],
+            probes: &[COMPOSITES],
+        },
+        Api {
+            version: Dialect::V1_36.api(),
+            resources: &[WORKLOADS, POD_GROUPS],
+            probes: &[],
+        },
+        Api {
+            version: Dialect::V1_35.api(),
+            resources: &[WORKLOADS],
+            probes: &[],
+        },
+    ],
+    backend: |cluster, _| match Dialect::served(cluster) {
+        Some(dialect) => Ok(backend(dialect)),
+        None => Err(Unavailable::Lacking(lacking(cluster.release))),
+    },
+    rows: &[
+        ("native 1.35", &v1_35::Native),
+        ("native 1.36", &v1_36::Native),
+        ("native 1.37", &v1_37::Native),
+        ("native 1.37-composites", &composites::Native),
+    ],
+};
+
+#[derive(Debug, clap::Args)]
+pub struct NativeArgs {
+    /// Kubernetes version, for native gangs where there is no cluster: 1.35, 1.36, 1.37, or 1.37-composites (with CompositePodGroups, for bundles)
+    #[arg(
+        long,
+        env = "MUSTER_KUBERNETES",
+        default_value = "1.37",
+        value_name = "VERSION"
+    )]
+    pub kubernetes: Dialect,
+}
+
+/// What the cluster lacks when it serves none of the APIs.
+fn lacking(release: Option<Release>) -> String {
+    let lacks = release.map_or_else(
+        || {
+            "Kubernetes 1.35 to 1.37 with the feature gate GenericWorkload and the API \
+             scheduling.k8s.io/v1alpha1, v1alpha2 or v1beta1 is needed"
+                .to_owned()
+        },
+        dialect::lacks,
+    );
+    format!("the cluster does not serve native gangs: {lacks}")
 }
 
 const ABILITIES: Abilities = Abilities {
@@ -127,4 +215,12 @@ fn pod_group(api: &str, owner: &Owner, gang: &Gang<'_>, mut spec: Value) -> Dyna
 /// The identity that names a start of the whole plan, taken from any of its gangs.
 fn plan_identity<'g>(gangs: &'g [Gang<'_>]) -> Option<&'g Identity> {
     gangs.first().map(|gang| &gang.identity)
+}
+
+/// `PodGroupScheduled` (1.36) or `PodGroupInitiallyScheduled` (1.37) is False.
+fn reason(object: &DynamicObject) -> Option<String> {
+    super::reason::last(object, |condition, _| {
+        let kind = condition["type"].as_str().unwrap_or_default();
+        kind.ends_with("Scheduled") && condition["status"] == "False"
+    })
 }

@@ -4,13 +4,14 @@
 use kube::core::DynamicObject;
 use serde_json::{Value, json};
 
-use crate::gang::{Gang, Member, Owner, Plan, SchedulerKind, Shape};
+use crate::gang::{Gang, Member, Owner, Plan, Shape};
 use crate::scheduler::abilities::{Abilities, LinkSite};
 use crate::scheduler::object::{Scope, object};
-use crate::scheduler::{Marks, NativeLink, Scheduler};
+use crate::scheduler::{Entry, Marks, Scheduler};
 
 use super::{
-    ABILITIES, LOST_LINK, MAX_TEMPLATES, controller_ref, gang_policy, plan_identity, workload_name,
+    ABILITIES, ENTRY, LOST_LINK, MAX_TEMPLATES, WORKLOAD_REF, controller_ref, gang_policy,
+    plan_identity, workload_name,
 };
 
 pub struct Native;
@@ -28,8 +29,8 @@ static V1_35: Abilities = Abilities {
 };
 
 impl Scheduler for Native {
-    fn kind(&self) -> SchedulerKind {
-        SchedulerKind::Native
+    fn entry(&self) -> &'static Entry {
+        &ENTRY
     }
 
     fn abilities(&self) -> &'static Abilities {
@@ -39,16 +40,19 @@ impl Scheduler for Native {
     fn link(&self, member: &Member, _pod: &dyn Fn() -> Shape) -> Marks {
         let number = member.stamp.ordinal as usize / MAX_TEMPLATES;
         let identity = member.identity();
+        let mut link = json!({
+            "name": workload_name(identity, number).as_str(),
+            "podGroup": identity.part.as_str(),
+        });
+        if let Some(index) = identity.index {
+            link["podGroupReplicaKey"] = json!(match identity.attempt.own {
+                0 => index.to_string(),
+                // The Workload is shared, so the key tells a replica's own restarts apart.
+                own => format!("{index}-{own}"),
+            });
+        }
         Marks {
-            native: Some(NativeLink::WorkloadRef {
-                name: workload_name(identity, number).into_string(),
-                pod_group: identity.part.as_str().to_owned(),
-                replica_key: identity.index.map(|index| match identity.attempt.own {
-                    0 => index.to_string(),
-                    // The Workload is shared, so the key tells a replica's own restarts apart.
-                    own => format!("{index}-{own}"),
-                }),
-            }),
+            link_field: Some((WORKLOAD_REF.key, link)),
             ..Marks::default()
         }
     }

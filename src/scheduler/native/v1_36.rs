@@ -3,12 +3,12 @@
 use kube::core::DynamicObject;
 use serde_json::json;
 
-use crate::gang::{Gang, Member, Owner, Plan, SchedulerKind, Shape};
+use crate::gang::{Gang, Member, Owner, Plan, Shape};
 use crate::scheduler::abilities::Abilities;
-use crate::scheduler::{LinkSite, Marks, Scheduler, Snapshot};
+use crate::scheduler::{Entry, LinkSite, Marks, Scheduler, Snapshot};
 
 use super::v1_37::scheduling_group;
-use super::{ABILITIES, LOST_LINK, gang_policy, link_site, pod_group, pod_groups};
+use super::{ABILITIES, ENTRY, LOST_LINK, gang_policy, link_site, pod_group, pod_groups, reason};
 
 pub struct Native;
 
@@ -20,8 +20,8 @@ static V1_36: Abilities = Abilities {
 const API: &str = "scheduling.k8s.io/v1alpha2";
 
 impl Scheduler for Native {
-    fn kind(&self) -> SchedulerKind {
-        SchedulerKind::Native
+    fn entry(&self) -> &'static Entry {
+        &ENTRY
     }
 
     fn abilities(&self) -> &'static Abilities {
@@ -42,6 +42,10 @@ impl Scheduler for Native {
 
     fn suspect(&self) -> &'static str {
         "look whether kube-scheduler runs with the feature gates GenericWorkload and GangScheduling"
+    }
+
+    fn reason(&self, object: &DynamicObject) -> Option<String> {
+        reason(object)
     }
 
     fn objects(&self, owner: &Owner, plan: &Plan, gangs: &[Gang<'_>]) -> Vec<DynamicObject> {

@@ -4,11 +4,13 @@
 use kube::core::DynamicObject;
 use serde_json::{Value, json};
 
-use crate::gang::{Gang, GangName, Member, Owner, Plan, SchedulerKind, Shape};
+use crate::gang::{Gang, GangName, Member, Owner, Plan, Shape};
 use crate::scheduler::abilities::{Abilities, QuorumChange};
-use crate::scheduler::{LinkSite, Marks, NativeLink, Scheduler, Snapshot};
+use crate::scheduler::{Entry, LinkSite, Marks, Scheduler, Snapshot};
 
-use super::{ABILITIES, LOST_LINK, gang_policy, link_site, pod_groups};
+use super::{
+    ABILITIES, ENTRY, LOST_LINK, SCHEDULING_GROUP, gang_policy, link_site, pod_groups, reason,
+};
 
 pub struct Native;
 
@@ -24,16 +26,17 @@ pub const API: &str = "scheduling.k8s.io/v1beta1";
 /// The link of 1.36 and later.
 pub fn scheduling_group(member: &Member) -> Marks {
     Marks {
-        native: Some(NativeLink::SchedulingGroup {
-            pod_group_name: member.name().to_string(),
-        }),
+        link_field: Some((
+            SCHEDULING_GROUP.key,
+            json!({"podGroupName": member.name().as_str()}),
+        )),
         ..Marks::default()
     }
 }
 
 impl Scheduler for Native {
-    fn kind(&self) -> SchedulerKind {
-        SchedulerKind::Native
+    fn entry(&self) -> &'static Entry {
+        &ENTRY
     }
 
     fn abilities(&self) -> &'static Abilities {
@@ -54,6 +57,10 @@ impl Scheduler for Native {
 
     fn suspect(&self) -> &'static str {
         "look whether kube-scheduler runs with the feature gate GenericWorkload"
+    }
+
+    fn reason(&self, object: &DynamicObject) -> Option<String> {
+        reason(object)
     }
 
     fn objects(&self, owner: &Owner, plan: &Plan, gangs: &[Gang<'_>]) -> Vec<DynamicObject> {

@@ -16,15 +16,41 @@ use std::collections::BTreeMap;
 use kube::core::DynamicObject;
 use serde_json::Value;
 
+use crate::gang::link::LinkKey;
 use crate::gang::{FieldError, Gang, Member, Owner, Part, Plan, Role, SchedulerKind, Shape};
-use crate::gang::{Order, PartName, RoleStamp, Stamp, link};
+use crate::gang::{RoleStamp, Stamp};
 
 use super::abilities::{Abilities, Bundles, Later, LinkSite, NewRoom, Priorities, QuorumChange};
 use super::abilities::{Resume, Support, Timeouts};
-use super::{Marks, Scheduler, pod_group, scheduler_name};
+use super::{Entry, Listens, Marks, Scheduler, pod_group, scheduler_name};
 use task_groups::{groups, kin, wishes};
 
 pub struct Yunikorn;
+
+impl SchedulerKind {
+    /// Apache YuniKorn.
+    pub const YUNIKORN: Self = Self::new("yunikorn");
+}
+
+/// The application that a pod belongs to (YuniKorn 1.6 and later; it comes before older keys).
+const APPLICATION: LinkKey = LinkKey::label(SchedulerKind::YUNIKORN, "yunikorn.apache.org/app-id");
+const TASK_GROUP: LinkKey = LinkKey::annotation(
+    SchedulerKind::YUNIKORN,
+    "yunikorn.apache.org/task-group-name",
+);
+
+pub static ENTRY: Entry = Entry {
+    kind: SchedulerKind::YUNIKORN,
+    listens: Listens::To("yunikorn"),
+    // Its admission controller (1.8) gives YuniKorn every pod outside of kube-system, whatever
+    // scheduler the pod names.
+    stray_name_hint: "; if YuniKorn's admission controller has written it, annotate the namespace \
+                      with yunikorn.apache.org/namespace.enableYuniKorn: \"false\"",
+    links: &[APPLICATION, TASK_GROUP],
+    apis: &[],
+    backend: |_, _| Ok(&Yunikorn),
+    rows: &[("yunikorn", &Yunikorn)],
+};
 
 static ABILITIES: Abilities = Abilities {
     bundle: Bundles::WithinWorkload(
@@ -57,27 +83,27 @@ const QUEUE: &str = "yunikorn.apache.org/queue";
 const HARD: &str = "placeholderTimeoutInSeconds=31536000 gangSchedulingStyle=Hard";
 
 impl Scheduler for Yunikorn {
-    fn kind(&self) -> SchedulerKind {
-        SchedulerKind::Yunikorn
+    fn entry(&self) -> &'static Entry {
+        &ENTRY
     }
 
     fn abilities(&self) -> &'static Abilities {
         &ABILITIES
     }
 
-    fn stamp(&self, plan: &Plan, role: &Role) -> Marks {
+    fn template_marks(&self, plan: &Plan, role: &Role) -> Marks {
         let queue = plan.policy.queue.as_ref();
         Marks {
             labels: queue
                 .map(|queue| (QUEUE, queue.value.clone()))
                 .into_iter()
                 .collect(),
-            scheduler_name: scheduler_name(self.kind(), role),
+            scheduler_name: scheduler_name(&ENTRY, role),
             ..Marks::default()
         }
     }
 
-    fn fill(&self, plan: &Plan, part: &Part, role: &Role, stamp: &mut Stamp) {
+    fn extend_stamp(&self, plan: &Plan, part: &Part, role: &Role, stamp: &mut Stamp) {
         let (counts, mut groups) = groups(plan, part);
         placeholder::keep_asked_labels(&mut groups);
         let alike: Vec<&str> = role.shape.written.shared().chain([QUEUE]).collect();
@@ -142,9 +168,9 @@ impl Scheduler for Yunikorn {
         let pod = pod();
         let (groups, fields) = task_groups::describe(member, &own, &application, &pod);
         Marks {
-            labels: BTreeMap::from([(link::YUNIKORN_APP.key, application)]),
+            labels: BTreeMap::from([(APPLICATION.key, application)]),
             annotations: BTreeMap::from([
-                (link::YUNIKORN_GROUP.key, own),
+                (TASK_GROUP.key, own),
                 (TASK_GROUPS, groups.to_string()),
                 (PARAMETERS, HARD.to_owned()),
             ]),
@@ -167,14 +193,11 @@ impl Scheduler for Yunikorn {
 /// The application that a member belongs to: of its gang or bundle, and of a whole replica also
 /// where its pods come in an order.
 fn application(member: &Member) -> String {
-    let revision = member.stamp.revision.as_ref();
-    let ordered = revision.is_some_and(|revision| revision.order == Order::LeaderFirst);
-    let identity = member.identity();
-    match ordered {
-        true => identity.of(PartName::REPLICA, identity.index).name(),
-        false => pod_group::of_member(member),
-    }
-    .into_string()
+    let name = match &member.replica {
+        Some(replica) => replica.name(),
+        None => pod_group::of_member(member),
+    };
+    name.into_string()
 }
 
 fn asks_nothing(role: &Role) -> bool {

@@ -19,8 +19,8 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
 
+use super::APPLICATION;
 use super::selector::{Expression, Labels, Selector, keys, list};
-use crate::gang::link::YUNIKORN_APP;
 
 /// What the placeholders of a role have. Until [`as_placeholders`] its labels are those of the pods.
 pub type TaskGroup = Map<String, Value>;
@@ -69,8 +69,8 @@ pub fn share_labels(groups: &mut TaskGroups, shared: &Labels) {
 /// of the pods. The id must be among the groups' labels here.
 pub fn confine(groups: &mut TaskGroups, application: &str, namespace: &str) {
     let kin = kin(groups);
-    let bare = Labels::from([(YUNIKORN_APP.key.to_owned(), application.to_owned())]);
-    let ours = Expression::one(YUNIKORN_APP.key, "In", application);
+    let bare = Labels::from([(APPLICATION.key.to_owned(), application.to_owned())]);
+    let ours = Expression::one(APPLICATION.key, "In", application);
     let pods = Expression::one(MARK, "NotIn", application);
     for ((_, group), (own, _)) in groups.iter_mut().zip(&kin) {
         let spare_placeholders = |term: &mut Value| {
@@ -232,7 +232,7 @@ impl Selector {
 
     /// The same, without the pods of this application: they come where their placeholders are.
     fn of_others(mut self, application: &str) -> Self {
-        let app = Expression::one(YUNIKORN_APP.key, "NotIn", application);
+        let app = Expression::one(APPLICATION.key, "NotIn", application);
         self.0.push(app);
         self
     }

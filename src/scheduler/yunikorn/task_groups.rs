@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-use super::QUEUE;
 use super::placeholder::{self, Kin, TaskGroup, TaskGroups};
 use super::selector::Labels;
 use super::wishes::Wishes;
-use crate::gang::{Level, Member, Part, Plan, Role, RoleStamp, Shape, link};
+use super::{APPLICATION, QUEUE};
+use crate::gang::{Level, Member, Part, Plan, Role, RoleStamp, Shape};
 
 /// The parts of a part's application. Placeholders hold the room of those that come later too.
 fn application_of<'p>(plan: &'p Plan, part: &'p Part) -> impl Iterator<Item = &'p Part> {
@@ -116,7 +116,7 @@ pub fn describe(
     let mut shared: Labels = shared
         .filter_map(|key| Some((key.to_owned(), pod.labels.get(key)?.clone())))
         .collect();
-    shared.insert(link::YUNIKORN_APP.key.to_owned(), application.to_owned());
+    shared.insert(APPLICATION.key.to_owned(), application.to_owned());
     placeholder::share_labels(&mut groups, &shared);
     placeholder::confine(&mut groups, application, namespace);
     let mut fields = BTreeMap::new();

@@ -187,15 +187,16 @@ fn check_reserved_names(jobset: &JobSet<'_>, position: usize, errors: &mut Vec<F
         FieldError::forbidden(at.child(list).index(i).child("name"), detail)
     };
     let containers = [
-        ("containers", &pod.containers),
-        ("initContainers", &pod.init_containers),
+        ("containers", pod.containers.read().0),
+        ("initContainers", pod.init_containers.read().0),
     ];
     for (list, containers) in containers {
         let named = containers.iter().enumerate();
         let named = named.filter(|(_, c)| c.name == RESERVED_CONTAINER);
         errors.extend(named.map(|(i, _)| reserved(list, i)));
     }
-    let volumes = pod.volumes.iter().enumerate();
+    let volumes = pod.volumes.read();
+    let volumes = volumes.iter().enumerate();
     let volumes = volumes.filter(|(_, v)| &*v.name == RESERVED_VOLUME);
     errors.extend(volumes.map(|(i, _)| reserved("volumes", i)));
 }

@@ -5,6 +5,40 @@
 
 use serde_json::{Map, Value, json};
 
+use super::KIND;
+use crate::gang::{Attempt, Plan};
+use crate::workload::{Admit, Origin, job, keys, pods};
+
+/// One child of each gang: its Job, or a pod of that where the link is written on pods.
+pub fn linked(stored: &Value, of: &Origin<'_>, plan: &Plan, admit: &mut Admit<'_>) -> Vec<Value> {
+    let gangs = plan.identities(of.namespace, of.name, of.uid, Attempt::default());
+    let mut linked = Vec::new();
+    for (part, identity) in gangs {
+        let Some(role) = plan.parts[part].roles().first() else {
+            continue;
+        };
+        let child = ChildRef {
+            namespace: of.namespace,
+            jobset: of.name,
+            uid: of.uid,
+            replicated_job: &role.name,
+            index: identity.index.unwrap_or(0),
+            attempt: identity.attempt.whole,
+        };
+        let made = self::job(stored, child).and_then(|made| admit(&job::KIND, made));
+        let Some(made) = made else {
+            continue;
+        };
+        let index = &made["spec"]["template"]["metadata"]["labels"][keys::INDEX];
+        let made = match index.is_null() {
+            true => admit(&pods::KIND, pod(&made)),
+            false => Some(made),
+        };
+        linked.extend(made);
+    }
+    linked
+}
+
 /// Which child.
 #[derive(Debug, Clone, Copy)]
 pub struct ChildRef<'a> {
@@ -41,8 +75,8 @@ pub fn job(jobset: &Value, child: ChildRef<'_>) -> Option<Value> {
     metadata["name"] = json!(name);
     metadata["namespace"] = json!(child.namespace);
     metadata["ownerReferences"] = json!([{
-        "apiVersion": super::view::API_VERSION,
-        "kind": super::view::KIND,
+        "apiVersion": KIND.api_version(),
+        "kind": KIND.name,
         "name": child.jobset,
         "uid": child.uid,
         "controller": true,

@@ -3,13 +3,13 @@
 use crate::gang::{
     Apart, BundleName, FieldError, FieldPath, Located, Role, SchedulerKind, Shape, Written,
 };
-use crate::workload::child::{JOB_KEY, JOBSET_NAME, REPLICATED_JOB_NAME, WRITTEN};
 use crate::workload::declaration;
 use crate::workload::keys;
 
-use super::group_path;
+use super::facts::{JOB_KEY, JOBSET_NAME, REPLICATED_JOB_NAME, WRITTEN};
 use super::topology;
 use super::view::{JobSet, ReplicatedJob};
+use super::{group_path, pods_path};
 use crate::workload::template::ExistingLink;
 
 /// One ReplicatedJob.
@@ -28,7 +28,8 @@ pub fn read<'j>(jobset: &'j JobSet<'j>, errors: &mut Vec<FieldError>) -> Vec<Gro
     jobs.map(|(position, job)| {
         let at = group_path(position);
         let template = &job.template.spec.template;
-        let mut shape = template.shape(&pod_spec_path(&at), errors);
+        let spec_at = pods_path(position).child("spec");
+        let mut shape = template.shape(&spec_at, errors);
         shape.written = match &jobset.spec.replicated_jobs[..] {
             // Nothing differs between the Jobs of a JobSet that has one.
             [only] if only.jobs() == 1 => Written {
@@ -40,7 +41,7 @@ pub fn read<'j>(jobset: &'j JobSet<'j>, errors: &mut Vec<FieldError>) -> Vec<Gro
         let exclusive = topology::holds_followers(&jobset.metadata, job);
         shape.apart = exclusive.then(|| Apart {
             key: JOB_KEY,
-            at: pod_spec_path(&at),
+            at: spec_at.clone(),
             instead: "use the node-selector strategy, or make each Job a gang of its own",
         });
         // Selectors of a gang often ask for what JobSet's controller writes.
@@ -61,11 +62,6 @@ pub fn read<'j>(jobset: &'j JobSet<'j>, errors: &mut Vec<FieldError>) -> Vec<Gro
     .collect()
 }
 
-fn pod_spec_path(group: &FieldPath) -> FieldPath {
-    let job_spec = group.child("template").child("spec");
-    job_spec.child("template").child("spec")
-}
-
 impl Group<'_> {
     /// The role that this group's pods play in a gang of `jobs` of its Jobs.
     pub fn role(&self, jobs: u64) -> Role {
@@ -74,7 +70,7 @@ impl Group<'_> {
             pods: jobs.saturating_mul(self.job.pods_per_job()),
             completions: jobs.saturating_mul(self.job.completions_per_job()),
             shape: self.shape.clone(),
-            at: pod_spec_path(&self.at),
+            at: pods_path(self.position).child("spec"),
         }
     }
 
@@ -137,7 +133,7 @@ impl Group<'_> {
     pub fn warn_about_idle_knobs(&self, warnings: &mut Vec<String>) {
         warnings.extend(self.own_knobs().map(|key| {
             let at = self.annotations_path().key(key);
-            format!("{at} has no effect: this ReplicatedJob is no gang")
+            format!("{at} has no effect: this ReplicatedJob does not run as a gang")
         }));
     }
 }

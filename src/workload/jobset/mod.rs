@@ -1,109 +1,184 @@
 //! JobSets: all three levels of KEP-1068, from `gangConfig` fields and from annotations.
 //!
-//! [`read`] turns a JobSet into a plan and says everything that is wrong with it at once. It knows
-//! JobSet's semantics (who is created when, how many pods a Job runs) and no scheduler.
+//! It knows JobSet's semantics (who is created when, how many pods a Job runs, how restarts are
+//! counted) and no scheduler.
 
 mod barrier;
-pub mod children;
+mod children;
 pub mod crd;
+mod facts;
+mod fields;
 mod groups;
 mod modes;
 mod order;
+mod read;
 mod topology;
-pub mod update;
-pub mod view;
+mod view;
 
-use crate::gang::TimeoutAction;
-use crate::gang::{FieldError, FieldPath, Level, Located, Part, PartDraft, PartName};
+use std::borrow::Cow;
+use std::collections::HashMap;
 
-use super::Reading;
-use super::declaration::{self, Mode};
-use super::keys::{self, Place};
-use crate::workload::template::ExistingLink;
-use groups::Group;
-use modes::Modes;
-use view::JobSet;
+use serde_json::Value;
 
-/// Reads a JobSet's declaration.
-pub fn read(jobset: &JobSet<'_>) -> Reading {
-    let mut reading = Reading::default();
-    check_keys(jobset, &mut reading.errors);
-    let modes = modes::read(jobset, &mut reading);
-    let metadata = FieldPath::new("metadata").child("annotations");
-    reading.plan.policy = declaration::policy(&jobset.metadata, &metadata, &mut reading.errors);
-    reading.plan.barrier = barrier::read(jobset, &mut reading.errors);
-    if reading.plan.barrier.is_some() {
-        reading.warnings.push(
-            "the start barrier is checked but not carried out by this version of Muster: \
-             main containers do not wait"
-                .into(),
-        );
-    }
-    if !modes.any_gang() {
-        warn_about_idle_knobs(jobset, &mut reading.warnings);
-        return reading;
-    }
-    check_scheduling(jobset, &modes, &mut reading.errors);
-    check_suspend(jobset, &mut reading);
-    check_names(jobset, &mut reading.errors);
-    let groups = groups::read(jobset, &mut reading.errors);
-    let drafts = match &modes.whole {
-        Some(whole) if whole.value == Mode::Gang => {
-            whole_draft(jobset, whole, &groups, &mut reading)
-        }
-        _ => group_drafts(jobset, &modes, &groups, &mut reading),
-    };
-    for draft in drafts {
-        match draft.build() {
-            Ok(Some(part)) => reading.plan.parts.push(part),
-            Ok(None) => {}
-            Err(error) => reading.errors.push(error),
-        }
-    }
-    for part in &reading.plan.parts {
-        reading.errors.extend(topology::check(jobset, part));
-        warn_about_part(jobset, part, &mut reading.warnings);
-    }
-    order::check_bundles(jobset, &reading.plan.parts, &mut reading.errors);
-    if !reading.plan.parts.is_empty() {
-        order::check_partners(&reading.plan, &mut reading.errors);
-    }
-    let linked = groups.iter().any(|group| group.link.is_some());
-    if reading.plan.parts.is_empty() && reading.errors.is_empty() && !linked {
-        let asked = modes.first_gang().map(FieldPath::as_str).unwrap_or("");
-        let warning = format!("{asked} asks for a gang, but no pod belongs to it");
-        reading.warnings.push(warning);
-    }
-    reading
-}
+use super::template::PodTemplate;
+use super::view::Meta;
+use super::{
+    Admit, Facts, GangField, Kind, Life, Origin, Outlook, Reading, Reviewed, SeenPod, Site, Start,
+    Unasked, Workload,
+};
+use crate::gang::{Attempt, FieldError, FieldPath, Plan};
+use crate::workload::child;
 
-/// ReplicatedJobs are told apart by their names.
-fn check_names(jobset: &JobSet<'_>, errors: &mut Vec<FieldError>) {
-    let jobs = &jobset.spec.replicated_jobs;
-    for (i, job) in jobs.iter().enumerate() {
-        let at = group_path(i).child("name");
-        if job.name.is_empty() {
-            errors.push(FieldError::required(at, "the name of the ReplicatedJob"));
-        } else if jobs[..i].iter().any(|other| other.name == job.name) {
-            errors.push(FieldError::duplicate(at, &*job.name));
-        }
+pub use children::{ChildRef, job, pod};
+pub use facts::KIND;
+use facts::{FACTS, GROUP, POD_TEMPLATE};
+pub use view::JobSet;
+use view::ReplicatedJob;
+
+impl Reviewed for JobSet<'_> {
+    const KIND: &'static Kind = &KIND;
+    const FACTS: Option<&'static Facts> = Some(&FACTS);
+
+    fn meta(&self) -> &Meta<'_> {
+        &self.metadata
+    }
+
+    fn workload(&self) -> Option<&dyn Workload> {
+        Some(self)
+    }
+
+    fn check(&self) -> Result<(), FieldError> {
+        let mut jobs = self.spec.replicated_jobs.iter().enumerate();
+        jobs.try_for_each(|(i, job)| job.pods_template().spec.check(&pods_path(i).child("spec")))
     }
 }
 
-/// Unknown and misplaced `muster.dev/` keys, at every place of the JobSet.
-fn check_keys(jobset: &JobSet<'_>, errors: &mut Vec<FieldError>) {
-    let mut check = |place, meta: Option<&super::view::Meta<'_>>, at: FieldPath| {
-        errors.extend(keys::check(place, &at, meta));
+impl Workload for JobSet<'_> {
+    fn facts(&self) -> &'static Facts {
+        &FACTS
+    }
+
+    fn meta(&self) -> &Meta<'_> {
+        &self.metadata
+    }
+
+    fn life(&self) -> Life {
+        if self.managed_by_other() {
+            Life::LeftAlone
+        } else if self.metadata.deleting() {
+            Life::Deleting
+        } else if self.finished() {
+            Life::Finished
+        } else if self.suspended() {
+            Life::Suspended
+        } else {
+            Life::Live
+        }
+    }
+
+    fn read(&self, _unasked: Unasked) -> Reading {
+        read::read(self)
+    }
+
+    /// Two of each ReplicatedJob: the metadata of its Jobs, and that of their pods.
+    fn sites(&self) -> Vec<Site<'_>> {
+        let jobs = self.spec.replicated_jobs.iter().enumerate();
+        jobs.flat_map(|(i, job)| sites(i, job)).collect()
+    }
+
+    fn gang_fields(&self) -> Vec<GangField> {
+        fields::gang_fields(self)
+    }
+
+    /// All gangs of the JobSet's current attempt; each replica with its own restarts.
+    fn outlook<'p>(&self, plan: &'p Plan, of: &Origin<'_>, _pods: &[SeenPod]) -> Outlook<'p> {
+        let attempt = Attempt {
+            whole: self.status.restarts,
+            own: 0,
+        };
+        let round = child::round(&self.metadata);
+        let groups = self.status.replicated_jobs_status.iter();
+        let own_restarts: HashMap<&str, &[u32]> = groups
+            .map(|group| (&*group.name, &*group.job_restarts))
+            .collect();
+        let mut gangs = plan.identities(of.namespace, of.name, of.uid, attempt);
+        for (_, identity) in &mut gangs {
+            identity.round = round;
+            if let Some(index) = identity.index {
+                let own = own_restarts.get(identity.part.as_str());
+                let own = own.and_then(|restarts| restarts.get(index as usize));
+                identity.attempt.own = own.copied().unwrap_or(0);
+            }
+        }
+        let start = Start {
+            plan: Cow::Borrowed(plan),
+            stamp: None,
+            gangs,
+        };
+        Outlook {
+            starts: vec![start],
+            ..Outlook::default()
+        }
+    }
+
+    fn children(
+        &self,
+        stored: &Value,
+        of: &Origin<'_>,
+        plan: &Plan,
+        admit: &mut Admit<'_>,
+    ) -> Vec<Value> {
+        children::linked(stored, of, plan, admit)
+    }
+}
+
+fn sites<'o>(index: usize, job: &'o ReplicatedJob<'o>) -> [Site<'o>; 2] {
+    let path = |steps: &[&str]| -> Vec<String> {
+        let index = index.to_string();
+        let steps = ["spec", "replicatedJobs", &index]
+            .into_iter()
+            .chain(steps.iter().copied());
+        steps.map(str::to_owned).collect()
     };
-    let metadata = FieldPath::new("metadata");
-    check(Place::Workload, Some(&jobset.metadata), metadata);
-    for (i, job) in jobset.spec.replicated_jobs.iter().enumerate() {
-        let template = group_path(i).child("template");
-        let meta = job.template.metadata.as_ref();
-        check(Place::Group, meta, template.child("metadata"));
-        let pods = template.child("spec").child("template");
-        let meta = job.template.spec.template.metadata.as_ref();
-        check(Place::PodTemplate, meta, pods.child("metadata"));
+    let outer = &["template"][..];
+    let spec = &["template", "spec"][..];
+    let inner = &["template", "spec", "template"][..];
+    let pod_spec = &["template", "spec", "template", "spec"][..];
+    let missing = |steps: &[(&[&str], bool)]| -> Vec<Vec<String>> {
+        let missing = steps.iter().filter(|(_, present)| !present);
+        missing.map(|(steps, _)| path(steps)).collect()
+    };
+    let template = &job.template;
+    let pods = &*template.spec.template;
+    [
+        Site {
+            path: path(outer),
+            at: group_path(index).child("template"),
+            missing: missing(&[(outer, template.present)]),
+            meta: template.metadata.as_ref(),
+            pods: None,
+            role: &job.name,
+            place: &GROUP,
+        },
+        Site {
+            path: path(inner),
+            at: pods_path(index),
+            missing: missing(&[
+                (spec, template.spec.present),
+                (inner, template.spec.template.present),
+                (pod_spec, pods.spec.present),
+            ]),
+            meta: pods.metadata.as_ref(),
+            pods: Some(pods),
+            role: &job.name,
+            place: &POD_TEMPLATE,
+        },
+    ]
+}
+
+impl<'a> ReplicatedJob<'a> {
+    fn pods_template(&self) -> &PodTemplate<'a> {
+        &self.template.spec.template
     }
 }
 
@@ -112,205 +187,12 @@ fn group_path(index: usize) -> FieldPath {
     FieldPath::new("spec").child("replicatedJobs").index(index)
 }
 
-/// JobSet's own gang scheduling (KEP-969) would make a second gang of the same pods.
-fn check_scheduling(jobset: &JobSet<'_>, modes: &Modes, errors: &mut Vec<FieldError>) {
-    if jobset.spec.scheduling.is_none() {
-        return;
-    }
-    let asked = modes.first_gang().map(FieldPath::as_str).unwrap_or("");
-    errors.push(FieldError::forbidden(
-        FieldPath::new("spec").child("scheduling"),
-        format!("JobSet's own scheduling and the gang of {asked} exclude each other; remove one"),
-    ));
+/// `spec.replicatedJobs[i].template.spec.template`
+fn pods_path(index: usize) -> FieldPath {
+    let template = group_path(index).child("template");
+    template.child("spec").child("template")
 }
 
-impl JobSet<'_> {
-    /// Whether Kueue suspends and resumes it.
-    pub fn is_kueues(&self) -> bool {
-        self.metadata.label(keys::KUEUE_QUEUE).is_some()
-    }
-}
-
-fn check_suspend(jobset: &JobSet<'_>, reading: &mut Reading) {
-    let policy = &reading.plan.policy;
-    let Some(action) = &policy.timeout_action else {
-        return;
-    };
-    if action.value == TimeoutAction::Suspend && jobset.is_kueues() {
-        reading.errors.push(FieldError::forbidden(
-            action.at.clone(),
-            "Kueue alone suspends and resumes the JobSets of its queues; \
-             use Wait, or Kueue's waitForPodsReady",
-        ));
-    }
-    let idle = declaration::idle_timeout_action(policy);
-    reading.warnings.extend(idle);
-}
-
-/// The whole JobSet as one gang.
-fn whole_draft(
-    jobset: &JobSet<'_>,
-    mode: &Located<Mode>,
-    groups: &[Group<'_>],
-    reading: &mut Reading,
-) -> Vec<PartDraft> {
-    let annotations = FieldPath::new("metadata").child("annotations");
-    let min_count = declaration::min_count(&jobset.metadata, &annotations, &mut reading.errors);
-    let bundle = declaration::bundle(&jobset.metadata, &annotations, &mut reading.errors);
-    for group in groups {
-        group.refuse_own_knobs(&mode.at, &mut reading.errors);
-    }
-    let members: Vec<&Group<'_>> = groups.iter().filter(|g| g.job.pods() > 0).collect();
-    let links: Vec<&ExistingLink> = members.iter().filter_map(|g| g.link.as_ref()).collect();
-    for group in &members {
-        let scheduler = reading.plan.policy.scheduler.as_ref();
-        group.refuse_link(scheduler, &mut reading.errors);
-    }
-    if let [first, others @ ..] = &links[..] {
-        let same = |link: &&ExistingLink| link.link == first.link && link.value == first.value;
-        let detail = if links.len() < members.len() {
-            "only some ReplicatedJobs have a link of their own; link all of them or none"
-        } else if others.iter().all(same) {
-            reading.warnings.push(format!(
-                "every ReplicatedJob already has a link to a gang ({}): Muster leaves it alone",
-                first.link.key
-            ));
-            return Vec::new();
-        } else {
-            "the ReplicatedJobs have links to different gangs; link all of them to one, or none"
-        };
-        reading.errors.extend(links.iter().map(|link| {
-            let whole = format!("the whole JobSet is one gang ({}), but {detail}", mode.at);
-            FieldError::forbidden(link.at.clone(), whole)
-        }));
-    }
-    let positions: Vec<usize> = members.iter().map(|g| g.position).collect();
-    order::check(
-        jobset,
-        &positions,
-        "the whole-JobSet gang waits for itself",
-        "make each ReplicatedJob a gang of its own, or start them in any order",
-        &mut reading.errors,
-    );
-    vec![PartDraft {
-        name: PartName::whole(),
-        level: Level::Whole,
-        replicas: 1,
-        roles: groups.iter().map(|g| g.role(g.job.jobs())).collect(),
-        later: Vec::new(),
-        min_count,
-        bundle,
-        at: mode.at.clone(),
-    }]
-}
-
-/// One gang per ReplicatedJob, or one per Job replica.
-fn group_drafts(
-    jobset: &JobSet<'_>,
-    modes: &Modes,
-    groups: &[Group<'_>],
-    reading: &mut Reading,
-) -> Vec<PartDraft> {
-    let annotations = FieldPath::new("metadata").child("annotations");
-    let metadata = &jobset.metadata;
-    let shared_bundle = declaration::bundle(metadata, &annotations, &mut reading.errors);
-    if let Some(count) = declaration::min_count(metadata, &annotations, &mut reading.errors) {
-        reading.errors.push(FieldError::forbidden(
-            count.at,
-            "no gang spans the whole JobSet; put it in the ReplicatedJob's \
-             template.metadata.annotations, beside its gang",
-        ));
-    }
-    let mut drafts = Vec::new();
-    for (group, mode) in groups.iter().zip(&modes.groups) {
-        let Some(mode) = mode.as_ref().filter(|m| m.value != Mode::Off) else {
-            group.warn_about_idle_knobs(&mut reading.warnings);
-            continue;
-        };
-        let (min_count, bundle) = group.knobs(&mut reading.errors);
-        if let Some(link) = &group.link {
-            let scheduler = reading.plan.policy.scheduler.as_ref();
-            group.refuse_link(scheduler, &mut reading.errors);
-            reading.warnings.push(format!(
-                "{} already links to a gang of {}: Muster leaves this ReplicatedJob alone",
-                link.at, link.link.scheduler
-            ));
-            continue;
-        }
-        let (level, replicas, jobs) = match mode.value {
-            Mode::ReplicatedGang => (Level::Replica, group.job.jobs(), 1),
-            Mode::Gang | Mode::Off => (Level::Group, 1, group.job.jobs()),
-        };
-        drafts.push(PartDraft {
-            name: PartName::new(&*group.job.name),
-            level,
-            replicas,
-            roles: vec![group.role(jobs)],
-            later: Vec::new(),
-            min_count,
-            bundle: bundle.or_else(|| shared_bundle.clone()),
-            at: mode.at.clone(),
-        });
-    }
-    drafts
-}
-
-fn warn_about_part(jobset: &JobSet<'_>, part: &Part, warnings: &mut Vec<String>) {
-    if part.size() == 1 {
-        warnings.push(format!(
-            "{}: a gang of one pod: it starts when that pod fits, as it would without a gang",
-            part.at()
-        ));
-    }
-    let jobs = jobset.spec.replicated_jobs.iter().enumerate();
-    for (i, job) in jobs.filter(|(_, job)| part.roles().iter().any(|r| r.name == *job.name)) {
-        let spec = &job.template.spec;
-        let parallelism = spec.parallelism.unwrap_or(1);
-        if let Some(completions) = spec.completions.filter(|c| *c > parallelism) {
-            warnings.push(format!(
-                "{}.template.spec.completions: {completions} completions run {parallelism} at a \
-                 time: the last wave is smaller than the gang and may wait for ever",
-                group_path(i)
-            ));
-        }
-        // JobSet's default is Indexed, and such a Job is refused without completions.
-        let indexed = spec.completion_mode.as_deref().unwrap_or("Indexed") == "Indexed";
-        if indexed && spec.completions.is_none() && spec.parallelism.is_some() {
-            warnings.push(format!(
-                "{}.template.spec.completions is not set: Kubernetes refuses an Indexed Job \
-                 without it, and the gang would wait for its pods",
-                group_path(i)
-            ));
-        }
-    }
-}
-
-fn warn_about_idle_knobs(jobset: &JobSet<'_>, warnings: &mut Vec<String>) {
-    let knob = |key: &str| {
-        key.starts_with(keys::PREFIX)
-            && !matches!(
-                key,
-                keys::GANG_MODE
-                    | keys::START_BARRIER
-                    | keys::START_BARRIER_TARGETS
-                    | keys::STAMP
-                    | keys::ROUND
-            )
-    };
-    let templates = jobset.spec.replicated_jobs.iter();
-    let metas = templates.filter_map(|job| job.template.metadata.as_ref());
-    let mut idle: Vec<&str> = std::iter::once(&jobset.metadata)
-        .chain(metas)
-        .flat_map(|meta| meta.annotations().map(|(key, _)| key))
-        .filter(|key| knob(key))
-        .collect();
-    idle.sort_unstable();
-    idle.dedup();
-    if !idle.is_empty() {
-        warnings.push(format!(
-            "{} without a gang: set {} or gangConfig to Gang or ReplicatedGang, or remove it",
-            idle.join(", "),
-            keys::GANG_MODE
-        ));
-    }
+fn annotations_path() -> FieldPath {
+    FieldPath::new("metadata").child("annotations")
 }

@@ -5,8 +5,21 @@ use crate::workload::declaration::{self, Mode};
 use crate::workload::keys;
 use crate::workload::view::Meta;
 
+use super::group_path;
 use super::view::{GangConfig, JobSet};
-use super::{Reading, group_path};
+use crate::workload::Reading;
+
+/// On the JobSet.
+const WHOLE: declaration::Modes = declaration::Modes {
+    allowed: &[Mode::Off, Mode::Gang],
+    why_not: Some("a gang per Job replica is asked for on the ReplicatedJob, not on the JobSet"),
+};
+
+/// On a ReplicatedJob.
+const GROUP: declaration::Modes = declaration::Modes {
+    allowed: &[Mode::Off, Mode::Gang, Mode::ReplicatedGang],
+    why_not: None,
+};
 
 /// The modes of both levels, each with the place where it was written.
 #[derive(Debug)]
@@ -25,10 +38,6 @@ impl Modes {
             .find(|mode| mode.value != Mode::Off)
             .map(|mode| &mode.at)
     }
-
-    pub fn any_gang(&self) -> bool {
-        self.first_gang().is_some()
-    }
 }
 
 /// Reads the modes and checks that the two levels and the two forms agree.
@@ -40,7 +49,7 @@ pub fn read(jobset: &JobSet<'_>, reading: &mut Reading) -> Modes {
         &["spec", "gangConfig", "gangMode"],
         Some(&jobset.metadata),
         &FieldPath::new("metadata"),
-        &[Mode::Off, Mode::Gang],
+        WHOLE,
         reading,
     );
     let groups: Vec<_> = jobset
@@ -62,7 +71,7 @@ pub fn read(jobset: &JobSet<'_>, reading: &mut Reading) -> Modes {
                 ],
                 job.template.metadata.as_ref(),
                 &at.child("template").child("metadata"),
-                &[Mode::Off, Mode::Gang, Mode::ReplicatedGang],
+                GROUP,
                 reading,
             )
         })
@@ -97,14 +106,14 @@ fn level(
     tokens: &[&str],
     meta: Option<&Meta<'_>>,
     meta_at: &FieldPath,
-    allowed: &[Mode],
+    known: declaration::Modes,
     reading: &mut Reading,
 ) -> Option<Located<Mode>> {
     let annotations_at = meta_at.child("annotations");
     let errors = &mut reading.errors;
     let annotation =
-        meta.and_then(|m| declaration::mode_annotation(m, &annotations_at, allowed, errors));
-    let field = config.and_then(|raw| field(raw, &config_at, allowed, errors));
+        meta.and_then(|m| declaration::mode_annotation(m, &annotations_at, known, errors));
+    let field = config.and_then(|raw| field(raw, &config_at, known, errors));
     if let Some(field) = field.as_ref().filter(|f| f.unquoted) {
         let warning = format!(
             "{}: YAML reads an unquoted Off as the boolean false; taken as \"Off\", \
@@ -135,7 +144,7 @@ fn level(
 fn field(
     raw: &str,
     at: &FieldPath,
-    allowed: &[Mode],
+    known: declaration::Modes,
     errors: &mut Vec<FieldError>,
 ) -> Option<declaration::ModeRead> {
     let mode_at = at.child("gangMode");
@@ -146,10 +155,10 @@ fn field(
         return None;
     };
     let Some(value) = config.gang_mode else {
-        let names: Vec<&str> = allowed.iter().map(|m| m.as_str()).collect();
-        let detail = format!("one of {}; or use {}", names.join(", "), keys::GANG_MODE);
+        let names = known.names().join(", ");
+        let detail = format!("one of {names}; or use {}", keys::GANG_MODE);
         errors.push(FieldError::required(mode_at, detail));
         return None;
     };
-    declaration::mode_field(&value, mode_at, allowed, errors)
+    declaration::mode_field(&value, mode_at, known, errors)
 }

@@ -30,7 +30,7 @@ pub fn check(jobset: &JobSet<'_>, part: &Part) -> Option<FieldError> {
         };
         creatable = creatable.saturating_add(pods);
     }
-    if exclusive == 0 || u64::from(part.quorum()) <= creatable {
+    if exclusive == 0 || !part.waits_for_itself(creatable) {
         return None;
     }
     Some(FieldError::forbidden(

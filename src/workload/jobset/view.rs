@@ -4,11 +4,9 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::gang::FieldPath;
+use crate::workload::keys;
 use crate::workload::template::{ExistingLink, PodTemplate};
 use crate::workload::view::{Given, Meta, Present, Scalar, Text, or_default};
-
-pub const API_VERSION: &str = "jobset.x-k8s.io/v1alpha2";
-pub const KIND: &str = "JobSet";
 
 /// `spec.managedBy` of the stock controller; another value means that someone else acts.
 const STOCK_CONTROLLER: &str = "jobset.sigs.k8s.io/jobset-controller";
@@ -140,12 +138,9 @@ impl JobSet<'_> {
         state.is_some_and(|state| !state.is_empty())
     }
 
-    /// How often one Job was restarted by itself.
-    pub fn own_restarts(&self, group: &str, index: u32) -> u32 {
-        let mut groups = self.status.replicated_jobs_status.iter();
-        let group = groups.find(|status| &*status.name == group);
-        let restarts = group.and_then(|status| status.job_restarts.get(index as usize));
-        restarts.copied().unwrap_or(0)
+    /// Whether Kueue suspends and resumes it.
+    pub fn is_kueues(&self) -> bool {
+        self.metadata.label(keys::KUEUE_QUEUE).is_some()
     }
 
     pub fn suspended(&self) -> bool {

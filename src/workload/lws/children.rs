@@ -5,10 +5,40 @@
 
 use serde_json::{Map, Value, json};
 
+use super::view::LeaderWorkerSet;
+use crate::workload::{Admit, Origin, pods};
+
+/// The leader and the first worker of each replica, as they would be stored.
+pub fn linked(
+    lws: &LeaderWorkerSet<'_>,
+    stored: &Value,
+    of: &Origin<'_>,
+    admit: &mut Admit<'_>,
+) -> Vec<Value> {
+    let mut linked = Vec::new();
+    for index in 0..lws.replicas() {
+        let replica = ReplicaRef {
+            namespace: of.namespace,
+            name: of.name,
+            index,
+            revision: STAND_IN_REVISION,
+        };
+        let Some(leader) = admit(&pods::KIND, self::leader(stored, replica)) else {
+            continue;
+        };
+        let worker = worker(stored, replica, &leader, 1);
+        linked.push(leader);
+        if lws.size() > 1 {
+            linked.extend(admit(&pods::KIND, worker));
+        }
+    }
+    linked
+}
+
 use super::replica::{GROUP_INDEX, GROUP_KEY, NAME, REVISION, WORKER_INDEX};
 
 /// Stands for the revision, a hash that LeaderWorkerSet takes of its templates.
-pub const STAND_IN_REVISION: &str = "0000000000";
+const STAND_IN_REVISION: &str = "0000000000";
 
 /// Which replica.
 #[derive(Debug, Clone, Copy)]

@@ -1,298 +1,148 @@
 //! LeaderWorkerSets: a gang per replica (KEP-407), asked for by annotation or by configuration.
 //!
-//! [`read`] turns a LeaderWorkerSet into the plan of one replica and says everything that is wrong
-//! with it at once. It knows when LeaderWorkerSet makes which pods, and no scheduler.
+//! It knows when LeaderWorkerSet makes which pods, and no scheduler.
 
+mod args;
 pub mod children;
-pub mod replica;
-pub mod view;
+mod facts;
+mod outlook;
+mod read;
+mod replica;
+mod stamp;
+mod transition;
+mod view;
 
-use crate::gang::{
-    Apart, FieldError, FieldPath, Located, Order, Part, Role, TimeoutAction, Unasked,
+use std::borrow::Cow;
+
+use serde_json::{Value, json};
+
+use super::view::Meta;
+use super::{
+    Admit, Facts, Kind, Life, Origin, Outlook, Reading, Reviewed, SeenPod, Site, Template,
+    Transition, Unasked, Workload,
 };
+use crate::gang::{FieldError, Part, Plan, Stamp, Words};
 
-use super::Reading;
-use super::declaration::{self, Mode};
-use super::keys::{self, KUEUE_QUEUE, Place};
-use super::template::{ExistingLink, PodTemplate};
-use replica::{LEADER, WORKERS};
-use view::{
-    EXCLUSIVE_TOPOLOGY, LEADER_CREATED, LEADER_READY, LeaderWorkerSet, SUBGROUP_EXCLUSIVE_TOPOLOGY,
-    is_named_by_muster, template_path,
-};
+pub use args::LwsArgs;
+pub use facts::KIND;
+use facts::{FACTS, TEMPLATE};
+pub use replica::{GROUP_KEY, WORKER_INDEX};
+use replica::{LEADER, REPLICA, WORKERS};
+use stamp::Order;
+pub use view::LeaderWorkerSet;
+use view::{LEADER_TEMPLATE, template_path};
 
-/// Reads a LeaderWorkerSet's declaration.
-pub fn read(lws: &LeaderWorkerSet<'_>, unasked: Unasked) -> Reading {
-    let mut reading = Reading::default();
-    check_keys(lws, &mut reading.errors);
-    let annotations = annotations();
-    reading.plan.policy = declaration::policy(&lws.metadata, &annotations, &mut reading.errors);
-    let allowed = [Mode::Off, Mode::ReplicatedGang];
-    let meta = &lws.metadata;
-    let errors = reading.errors.len();
-    let asked = declaration::mode_annotation(meta, &annotations, &allowed, &mut reading.errors);
-    let by_default = || {
-        let at = annotations.key(keys::GANG_MODE);
-        let wanted = unasked == Unasked::Ganged && reading.errors.len() == errors;
-        wanted.then(|| Located::new(Mode::ReplicatedGang, at))
-    };
-    let explicit = asked.is_some();
-    let Some(mode) = asked.or_else(by_default).filter(|m| m.value != Mode::Off) else {
-        warn_about_idle_knobs(lws, &mut reading.warnings);
-        return reading;
-    };
-    check_timeout(&mut reading);
-    check_schema(lws, &mut reading.errors);
-    // Refused as a key already; a scheduler that cannot either need not say so again.
-    reading.plan.policy.bundle_with = None;
-    if lws.spec.scheduling.is_some() {
-        let at = FieldPath::new("spec").child("scheduling");
-        if explicit {
-            reading.errors.push(FieldError::forbidden(
-                at.clone(),
-                format!(
-                    "LeaderWorkerSet's own scheduling and the gang of {} exclude each other; \
-                     remove one",
-                    mode.at
-                ),
-            ));
-        } else {
-            reading.warnings.push(format!(
-                "{at}: LeaderWorkerSet makes the gangs itself, and Muster stands aside"
-            ));
-        }
-        return reading;
+impl Reviewed for LeaderWorkerSet<'_> {
+    const KIND: &'static Kind = &KIND;
+    const FACTS: Option<&'static Facts> = Some(&FACTS);
+
+    fn meta(&self) -> &Meta<'_> {
+        &self.metadata
     }
-    if stands_aside(lws, &mode, &mut reading) {
-        return reading;
+
+    fn workload(&self) -> Option<&dyn Workload> {
+        Some(self)
     }
-    if !lws.spec.leader_worker_template.worker_template.present {
-        let at = template_path(view::WORKER_TEMPLATE);
-        let detail = "the template of the workers";
-        reading.errors.push(FieldError::required(at, detail));
-        return reading;
+
+    fn check(&self) -> Result<(), FieldError> {
+        let template = &self.spec.leader_worker_template;
+        let leader = template.leader_template.as_ref();
+        let leader = leader.map(|leader| (LEADER_TEMPLATE, leader));
+        let workers = (view::WORKER_TEMPLATE, &*template.worker_template);
+        let mut both = leader.into_iter().chain([workers]);
+        both.try_for_each(|(field, pods)| pods.spec.check(&template_path(field).child("spec")))
     }
-    check_group_key(lws, &mut reading.errors);
-    let min_count = min_count(lws, &annotations, &mut reading.errors);
-    let roles = roles(lws, &mut reading.errors);
-    for draft in replica::drafts(lws.order(), roles, min_count, &mode.at) {
-        match draft.build() {
-            Ok(part) => reading.plan.parts.extend(part),
-            Err(error) => reading.errors.push(error),
+}
+
+impl Workload for LeaderWorkerSet<'_> {
+    fn facts(&self) -> &'static Facts {
+        &FACTS
+    }
+
+    fn meta(&self) -> &Meta<'_> {
+        &self.metadata
+    }
+
+    fn life(&self) -> Life {
+        match self.metadata.deleting() {
+            true => Life::Deleting,
+            false => Life::Live,
         }
     }
-    check_topology(lws, &mut reading);
-    if lws.size() == 1 {
-        reading.warnings.push(format!(
-            "{}: replicas of one pod: each starts when that pod fits, as it would without a gang",
-            mode.at
-        ));
-    }
-    reading
-}
 
-fn annotations() -> FieldPath {
-    FieldPath::new("metadata").child("annotations")
-}
-
-/// Unknown and misplaced `muster.dev/` keys.
-fn check_keys(lws: &LeaderWorkerSet<'_>, errors: &mut Vec<FieldError>) {
-    let metadata = FieldPath::new("metadata");
-    errors.extend(keys::check(
-        Place::LeaderWorkerSet,
-        &metadata,
-        Some(&lws.metadata),
-    ));
-    let template = &lws.spec.leader_worker_template;
-    let leader = template.leader_template.as_ref();
-    let both = [
-        (view::LEADER_TEMPLATE, leader),
-        (view::WORKER_TEMPLATE, Some(&*template.worker_template)),
-    ];
-    for (field, template) in both {
-        let meta = template.and_then(|template| template.metadata.as_ref());
-        let at = template_path(field).child("metadata");
-        errors.extend(keys::check(Place::LeaderWorkerTemplate, &at, meta));
+    fn read(&self, unasked: Unasked) -> Reading {
+        read::read(self, unasked)
     }
-}
 
-fn check_timeout(reading: &mut Reading) {
-    let policy = &reading.plan.policy;
-    let Some(action) = &policy.timeout_action else {
-        return;
-    };
-    if action.value == TimeoutAction::Suspend {
-        reading.errors.push(FieldError::forbidden(
-            action.at.clone(),
-            "a LeaderWorkerSet cannot be suspended; use Wait",
-        ));
+    fn sites(&self) -> Vec<Site<'_>> {
+        let template = &self.spec.leader_worker_template;
+        let leader = template
+            .leader_template
+            .as_ref()
+            .map(|pods| (LEADER_TEMPLATE, LEADER, pods));
+        let workers = (view::WORKER_TEMPLATE, WORKERS, &*template.worker_template);
+        // Without workers of its own the template is not used, but a key in it is still misplaced.
+        let both = leader.into_iter().chain([workers]);
+        both.map(|(field, role, pods)| {
+            let path = ["spec", "leaderWorkerTemplate", field];
+            let spec = [&path[..], &["spec"]].concat();
+            let owned = |path: &[&str]| path.iter().map(|&step| step.to_owned()).collect();
+            Site {
+                path: owned(&path),
+                at: template_path(field),
+                missing: if pods.spec.present {
+                    Vec::new()
+                } else {
+                    vec![owned(&spec)]
+                },
+                meta: pods.metadata.as_ref(),
+                pods: Some(pods),
+                role,
+                place: &TEMPLATE,
+            }
+        })
+        .collect()
     }
-    reading
-        .warnings
-        .extend(declaration::idle_timeout_action(policy));
-}
 
-/// What the schema refuses too, later in a cluster and never in `muster check`: gangs are counted
-/// by it.
-fn check_schema(lws: &LeaderWorkerSet<'_>, errors: &mut Vec<FieldError>) {
-    if let Some(size) = lws
-        .spec
-        .leader_worker_template
-        .size
-        .filter(|size| *size < 1)
-    {
-        let at = FieldPath::new("spec").child("leaderWorkerTemplate");
-        errors.push(FieldError::invalid(
-            at.child("size"),
-            size,
-            "must be at least 1: the leader counts",
-        ));
-    }
-    let policies = [LEADER_CREATED, LEADER_READY];
-    if let Some(policy) = lws.spec.startup_policy.as_deref()
-        && !policies.contains(&policy)
-    {
-        let at = FieldPath::new("spec").child("startupPolicy");
-        errors.push(FieldError::not_supported(at, policy, &policies));
-    }
-}
-
-/// A link that the user wrote into the templates. Muster leaves it alone, and all of it.
-fn stands_aside(lws: &LeaderWorkerSet<'_>, mode: &Located<Mode>, reading: &mut Reading) -> bool {
-    let templates: Vec<(&str, &PodTemplate<'_>)> = lws.templates().collect();
-    let links: Vec<ExistingLink> = templates
-        .iter()
-        .filter_map(|(field, template)| template.existing_link(&template_path(field)))
-        .collect();
-    let [first, others @ ..] = &links[..] else {
-        return false;
-    };
-    let same = |link: &ExistingLink| link.link == first.link && link.value == first.value;
-    if links.len() == templates.len() && others.iter().all(same) {
-        reading.warnings.push(format!(
-            "{} already links to a gang of {}: Muster leaves this LeaderWorkerSet alone",
-            first.at, first.link.scheduler
-        ));
-    } else {
-        reading.errors.push(FieldError::forbidden(
-            first.at.clone(),
-            format!(
-                "{} makes leader and workers one gang, but they do not have the same link; link \
-                 both templates to one gang, or none",
-                mode.at
-            ),
-        ));
-    }
-    true
-}
-
-fn min_count(
-    lws: &LeaderWorkerSet<'_>,
-    at: &FieldPath,
-    errors: &mut Vec<FieldError>,
-) -> Option<Located<i64>> {
-    let count = declaration::min_count(&lws.metadata, at, errors)?;
-    if lws.order() == Order::LeaderFirst {
-        errors.push(FieldError::forbidden(
-            count.at,
-            "under startupPolicy LeaderReady the leader starts by itself and its workers together; \
-             remove it, or use LeaderCreated",
-        ));
-        return None;
-    }
-    Some(count)
-}
-
-/// The roles of a replica. Pods of one template are one role, unless they come in an order.
-fn roles(lws: &LeaderWorkerSet<'_>, errors: &mut Vec<FieldError>) -> Vec<Role> {
-    let size = lws.size();
-    let template = &lws.spec.leader_worker_template;
-    let mut role = |name: &str, pods: u64, field: &str, template: &PodTemplate<'_>| {
-        let at = template_path(field).child("spec");
-        let mut shape = template.shape(&at, errors);
-        if is_named_by_muster(template) {
-            shape.scheduler_name = None;
+    fn extend_stamp(&self, plan: &Plan, stamp: &mut Stamp) {
+        stamp.ordinal = 0;
+        let order = self.order();
+        if order == Order::LeaderFirst {
+            stamp.size = u32::try_from(self.size()).unwrap_or(u32::MAX);
+            stamp.quorum = stamp.size;
         }
-        shape.written = replica::WRITTEN;
-        let exclusive = lws.metadata.annotation(SUBGROUP_EXCLUSIVE_TOPOLOGY);
-        shape.apart = exclusive.map(|_| Apart {
-            key: replica::SUBGROUP_KEY,
-            at: annotations().key(SUBGROUP_EXCLUSIVE_TOPOLOGY),
-            instead: "remove it",
-        });
-        let set = lws.metadata.given_name();
-        let set = set.map(|name| (replica::NAME.to_owned(), name.to_owned()));
-        shape.labels.extend(set);
-        // Kueue holds the pods of a LeaderWorkerSet back one by one, with scheduling gates.
-        shape.gated |= lws.metadata.label(KUEUE_QUEUE).is_some();
-        Role {
-            name: name.to_owned(),
-            pods,
-            completions: pods,
-            shape,
-            at,
-        }
-    };
-    let workers = &*template.worker_template;
-    let (leader_field, leader) = match &template.leader_template {
-        Some(leader) => (view::LEADER_TEMPLATE, leader),
-        None if lws.order() == Order::Together => {
-            return vec![role(WORKERS, size, view::WORKER_TEMPLATE, workers)];
-        }
-        None => (view::WORKER_TEMPLATE, workers),
-    };
-    let others = size.saturating_sub(1);
-    vec![
-        role(LEADER, size.min(1), leader_field, leader),
-        role(WORKERS, others, view::WORKER_TEMPLATE, workers),
-    ]
-}
-
-/// A group key in a template would be that of every replica: their gangs would be one.
-fn check_group_key(lws: &LeaderWorkerSet<'_>, errors: &mut Vec<FieldError>) {
-    for (field, template) in lws.templates() {
-        let meta = template.metadata.as_ref();
-        if meta.is_some_and(|meta| meta.label(replica::GROUP_KEY).is_some()) {
-            let at = template_path(field).child("metadata").child("labels");
-            let detail = "each replica gets a key of its own; remove it";
-            errors.push(FieldError::forbidden(at.key(replica::GROUP_KEY), detail));
-        }
+        stamp.workload = Words::of(&stamp::of_plan(order, plan));
     }
-}
 
-/// Under exclusive topology the workers are made once the leader is on a node (v0.9).
-fn check_topology(lws: &LeaderWorkerSet<'_>, reading: &mut Reading) {
-    if lws.metadata.annotation(EXCLUSIVE_TOPOLOGY).is_none() {
-        return;
+    /// Also where a replica is two gangs.
+    fn label<'p>(&self, _part: &'p Part) -> Cow<'p, str> {
+        Cow::Borrowed(REPLICA)
     }
-    let at = annotations().key(EXCLUSIVE_TOPOLOGY);
-    let waits = |part: &Part| part.name().as_str() == replica::REPLICA && part.quorum() > 1;
-    if reading.plan.parts.iter().any(waits) {
-        reading.errors.push(FieldError::forbidden(
-            at,
-            "the gang waits for itself: the workers are made only once the leader is on a node, \
-             and the leader waits for them; use startupPolicy LeaderReady, or remove one",
-        ));
-    } else if lws.order() == Order::LeaderFirst {
-        reading.warnings.push(format!(
-            "{at}: the workers go where their leader is, and no scheduler is told so: a leader may \
-             start in a domain that has no room for them"
-        ));
-    }
-}
 
-fn warn_about_idle_knobs(lws: &LeaderWorkerSet<'_>, warnings: &mut Vec<String>) {
-    // Muster itself writes the scheduler, and it stays when the gangs go.
-    let own = [keys::GANG_MODE, keys::SCHEDULER];
-    let idle = |key: &str| key.starts_with(keys::PREFIX) && !own.contains(&key);
-    let found = lws.metadata.annotations().map(|(key, _)| key);
-    let mut found: Vec<&str> = found.filter(|key| idle(key)).collect();
-    found.sort_unstable();
-    if !found.is_empty() {
-        warnings.push(format!(
-            "{} without a gang: set {} to ReplicatedGang, or remove it",
-            found.join(", "),
-            keys::GANG_MODE
-        ));
+    fn template(&self) -> Value {
+        let raw = self.spec.leader_worker_template.raw;
+        let value: Option<Value> = raw.and_then(|raw| serde_json::from_str(raw.get()).ok());
+        json!({"spec": {"leaderWorkerTemplate": value}})
+    }
+
+    fn transition(&self, old: &dyn Workload, stamp: &Stamp, template: Template) -> Transition {
+        transition::transition(self, old, stamp, template)
+    }
+
+    fn outlook<'p>(&self, plan: &'p Plan, of: &Origin<'_>, pods: &[SeenPod]) -> Outlook<'p> {
+        outlook::outlook(self, plan, of, pods)
+    }
+
+    fn children(
+        &self,
+        stored: &Value,
+        of: &Origin<'_>,
+        plan: &Plan,
+        admit: &mut Admit<'_>,
+    ) -> Vec<Value> {
+        match plan.parts.is_empty() {
+            true => Vec::new(),
+            false => children::linked(self, stored, of, admit),
+        }
     }
 }

@@ -2,14 +2,12 @@
 
 use serde::Deserialize;
 
-use crate::gang::{FieldPath, Order, Stamp};
+use super::stamp::Order;
+use crate::gang::FieldPath;
 use crate::workload::declaration::Mode;
 use crate::workload::keys;
 use crate::workload::template::PodTemplate;
 use crate::workload::view::{Given, Kept, Meta, Present, Text, or_default};
-
-pub const API_VERSION: &str = "leaderworkerset.x-k8s.io/v1";
-pub const KIND: &str = "LeaderWorkerSet";
 
 /// Workers are made only once the leader is on a node, and in its topology domain.
 pub const EXCLUSIVE_TOPOLOGY: &str = "leaderworkerset.sigs.k8s.io/exclusive-topology";
@@ -91,11 +89,6 @@ impl LeaderWorkerSet<'_> {
         mode == Some(Mode::ReplicatedGang.as_str())
     }
 
-    /// Any stamp of its templates: they agree in what concerns the scheduler.
-    pub fn stamp(&self) -> Option<Stamp> {
-        self.templates().find_map(|(_, template)| stamp(template))
-    }
-
     /// Whether the user ties its pods to a gang himself.
     pub fn is_linked(&self) -> bool {
         let path = FieldPath::default();
@@ -113,17 +106,6 @@ impl LeaderWorkerSet<'_> {
             .then_some((WORKER_TEMPLATE, &*template.worker_template));
         leader.into_iter().chain(workers)
     }
-}
-
-fn stamp(template: &PodTemplate<'_>) -> Option<Stamp> {
-    let text = template.metadata.as_ref()?.annotation(keys::STAMP)?;
-    Stamp::parse(text).ok()
-}
-
-/// Whether the scheduler's name in a template is Muster's word, and not the user's.
-pub fn is_named_by_muster(template: &PodTemplate<'_>) -> bool {
-    let name = template.spec.scheduler_name.as_deref();
-    name.is_some() && stamp(template).is_some_and(|s| s.scheduler_name.as_deref() == name)
 }
 
 pub const LEADER_TEMPLATE: &str = "leaderTemplate";

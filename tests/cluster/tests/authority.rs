@@ -14,8 +14,8 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::Client;
 use kube::api::{Api, DynamicObject, ListParams, Patch, PatchParams};
 use muster::admission::answer;
+use muster::certs::keeper::{GROUP_KEYS, Keeper, MUTATING, SECRET, Trust, VALIDATING};
 use muster::certs::{Authority, Certificates, Signer, Source, Subject};
-use muster::controller::authority::{GROUP_KEYS, Keeper, MUTATING, SECRET, Trust, VALIDATING};
 use muster::gang::SchedulerKind;
 use muster::scheduler::{Dialect, Snapshot};
 use muster::server::{Config, Handler, Server};
@@ -229,7 +229,7 @@ async fn serve(signer: Signer, port: u16) -> Result<Arc<Certificates>> {
         max_connection_age: Duration::ZERO,
         ..Config::default()
     };
-    let cluster = Snapshot::assumed(SchedulerKind::Native, Dialect::V1_37);
+    let cluster = Snapshot::assumed(SchedulerKind::NATIVE, Dialect::V1_37);
     let handler: Handler = Arc::new(move |phase, body| answer(phase, body, &cluster));
     let server = Server::bind(config, Arc::clone(&certificates), handler).await?;
     tokio::spawn(server.run(std::future::pending()));

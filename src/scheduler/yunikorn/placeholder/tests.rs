@@ -12,7 +12,7 @@ fn group(labels: Value, kind: &str, terms: Value) -> TaskGroup {
 /// What the pod and its placeholders are told.
 fn told(labels: Value, kind: &str, terms: Value) -> (TaskGroup, TaskGroup) {
     let mut groups = vec![("workers".to_owned(), group(labels, kind, terms))];
-    let app = Labels::from([(YUNIKORN_APP.key.to_owned(), "app-0".to_owned())]);
+    let app = Labels::from([(APPLICATION.key.to_owned(), "app-0".to_owned())]);
     share_labels(&mut groups, &app);
     confine(&mut groups, "app-0", "ml");
     let pod = groups[0].1.clone();
@@ -102,7 +102,7 @@ fn pods_that_want_to_be_alone_do_not_mind_their_placeholders() {
 /// What YuniKorn itself writes on placeholders does not keep their pods away.
 #[test]
 fn a_term_that_means_all_applications_does_not_mean_the_own_placeholders() {
-    let apps = json!({"matchExpressions": [{"key": YUNIKORN_APP.key, "operator": "Exists"}]});
+    let apps = json!({"matchExpressions": [{"key": APPLICATION.key, "operator": "Exists"}]});
     let terms = json!([{"topologyKey": "host", "labelSelector": apps}]);
     let (pod, _) = told(json!({}), APART, terms);
     let pods = json!({"key": MARK, "operator": "NotIn", "values": ["app-0"]});
@@ -113,7 +113,7 @@ fn a_term_that_means_all_applications_does_not_mean_the_own_placeholders() {
 #[test]
 fn what_the_user_holds_to_the_application_is_not_said_twice() {
     let mut term = near(json!({"app": "train"}));
-    term["matchLabelKeys"] = json!([YUNIKORN_APP.key]);
+    term["matchLabelKeys"] = json!([APPLICATION.key]);
     let terms = json!([term]);
     let (pod, _) = told(json!({"app": "train"}), NEAR, terms.clone());
     assert_eq!(required(&pod, NEAR).cloned().collect::<Value>(), terms);
@@ -122,7 +122,7 @@ fn what_the_user_holds_to_the_application_is_not_said_twice() {
 /// How a constraint reads for the pod and its placeholders, in a gang of so many pods.
 fn spread_over(pods: u64, selector: Value) -> [Value; 2] {
     let constraint = json!({"whenUnsatisfiable": "DoNotSchedule", "labelSelector": selector});
-    let app = Labels::from([(YUNIKORN_APP.key.to_owned(), "app-0".to_owned())]);
+    let app = Labels::from([(APPLICATION.key.to_owned(), "app-0".to_owned())]);
     let Value::Object(group) =
         json!({LABELS: {"app": "train"}, MEMBERS: pods, SPREAD: [constraint]})
     else {
@@ -138,7 +138,7 @@ fn spread_over(pods: u64, selector: Value) -> [Value; 2] {
 
 #[test]
 fn a_gang_is_spread_by_itself_and_what_does_not_count_it_is_left_alone() {
-    let ours = json!({"key": YUNIKORN_APP.key, "operator": "In", "values": ["app-0"]});
+    let ours = json!({"key": APPLICATION.key, "operator": "In", "values": ["app-0"]});
     let like = json!({"matchLabels": {"app": "train"}});
     let [pod, placeholder] = spread_over(3, like.clone());
     assert_eq!(pod["matchExpressions"], json!([ours]));

@@ -70,7 +70,7 @@ pub async fn muster_stands_aside_where_lws_makes_the_gangs(sandbox: Sandbox) -> 
     sandbox.apply(&lws(volcano, "replicas: 2", 2)).await?;
     sandbox.all_bound(4).await?;
     let said = sandbox.told_of("LeaderWorkerSet", "GangRefused").await?;
-    ensure!(said.contains("Muster stands aside"), "{said}");
+    ensure!(said.contains("Muster leaves them alone"), "{said}");
     let groups = sandbox
         .api("scheduling.volcano.sh/v1beta1", "PodGroup")
         .await?;

@@ -1,0 +1,107 @@
+//! Workloads: read, resolve the scheduler, refuse or stamp. The same for every kind.
+//!
+//! When its gang fields may change is a fact of the kind: never ([`fixed`]), or with its template
+//! ([`with_template`]).
+
+mod changes;
+mod fixed;
+mod with_template;
+
+use serde_json::Value;
+
+use super::patch::PatchBuilder;
+use super::stamps::{self, Stamps};
+use super::{Decided, Decision, Phase, Review};
+use crate::gang::FieldError;
+use crate::judge::{self, Judged};
+use crate::scheduler::Snapshot;
+use crate::workload::{GangFields, Life, Workload};
+
+pub fn decide(
+    phase: Phase,
+    review: &Review<'_>,
+    new: &dyn Workload,
+    old: Option<&dyn Workload>,
+    cluster: &Snapshot,
+) -> Decided {
+    let left_alone = |workload: &dyn Workload| workload.life() == Life::LeftAlone;
+    if left_alone(new) && old.is_none_or(left_alone) || new.meta().deleting() {
+        return Decided::untouched();
+    }
+    let Some(old) = old else {
+        return create(phase, review, new, cluster);
+    };
+    let update = Update {
+        phase,
+        review,
+        old,
+        new,
+        cluster,
+    };
+    match new.facts().gang_fields {
+        GangFields::Fixed => fixed::decide(&update),
+        GangFields::WithTemplate(remedy) => with_template::decide(&update, remedy),
+    }
+}
+
+/// An update of a workload.
+#[derive(Clone, Copy)]
+struct Update<'r> {
+    phase: Phase,
+    review: &'r Review<'r>,
+    old: &'r dyn Workload,
+    new: &'r dyn Workload,
+    cluster: &'r Snapshot,
+}
+
+fn create(phase: Phase, review: &Review<'_>, new: &dyn Workload, cluster: &Snapshot) -> Decided {
+    let unasked = judge::unasked(new.facts(), cluster);
+    let judged = judge::new(new, None, review.namespace(), cluster, unasked);
+    write(phase, new, judged, PatchBuilder::default())
+}
+
+/// Stamps a workload in the first phase, and looks for the stamps in the second.
+fn write(phase: Phase, new: &dyn Workload, mut judged: Judged, mut patch: PatchBuilder) -> Decided {
+    let normalised = normalise(&mut patch, &mut judged);
+    match phase {
+        Phase::Mutate => stamps::stamp(&mut patch, new, &judged),
+        // A refused workload has no stamps, and needs no telling.
+        Phase::Validate if judged.errors.is_empty() => {
+            judged.errors = stamps::missing(new, &judged, Stamps::Exact);
+        }
+        Phase::Validate => {}
+    }
+    finish(phase, judged, normalised, patch)
+}
+
+/// Writes what a user meant by an unquoted `Off`, and says so.
+fn normalise(patch: &mut PatchBuilder, judged: &mut Judged) -> Vec<String> {
+    let mut warnings = Vec::new();
+    for (path, warning) in std::mem::take(&mut judged.unquoted_off) {
+        patch.set(path.iter().map(String::as_str), Value::from("Off"));
+        warnings.push(warning);
+    }
+    warnings
+}
+
+/// The answer. What was judged is said by the second phase only, of the final object.
+fn finish(phase: Phase, judged: Judged, mut warnings: Vec<String>, patch: PatchBuilder) -> Decided {
+    let gang = judged.gang();
+    if phase == Phase::Validate {
+        warnings.extend(judged.warnings);
+    }
+    if !judged.errors.is_empty() {
+        let errors = judged.errors;
+        return Decision::Deny { errors, warnings }.about(gang);
+    }
+    let patch = match phase {
+        Phase::Mutate => patch,
+        Phase::Validate => PatchBuilder::default(),
+    };
+    Decision::allow(patch.finish(), warnings).about(gang)
+}
+
+/// An error that the stored object already has must not hold up other updates.
+fn forgive(errors: &mut Vec<FieldError>, stored: &[FieldError]) {
+    errors.retain(|error| !stored.contains(error));
+}

@@ -1,0 +1,192 @@
+//! Muster's own CA in a cluster: kept in a Secret, trusted through the webhook configurations.
+//!
+//! All replicas do this alike, without a leader: the Secret is written with optimistic
+//! concurrency, the bundle by a server-side apply that says the same from each of them. The
+//! decisions are in `ring`, the configurations in `bundle`; here are the calls. Nothing
+//! here serves TLS: the server takes its leaf from the [`Signer`].
+
+mod bundle;
+mod ring;
+
+use std::time::{Duration, SystemTime};
+
+use futures::StreamExt;
+use k8s_openapi::api::core::v1::Secret;
+use kube::Client;
+use kube::api::{Api, ObjectMeta, PostParams};
+use tokio::sync::watch;
+
+use super::{Authority, Signer};
+use bundle::Configurations;
+use ring::{DerSet, Renewal, Ring};
+
+pub use bundle::{GROUP_KEYS, MUTATING, VALIDATING};
+
+/// The Secret's name, in Muster's own namespace.
+pub const SECRET: &str = "muster-ca";
+
+/// How long to wait after a change, so that many changes at once cost few looks.
+const BREATH: Duration = Duration::from_millis(200);
+
+/// Why the CA could not be kept.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("cannot read the Secret {SECRET}: {0}")]
+    ReadSecret(kube::Error),
+    #[error("cannot write the Secret {SECRET}: {0}")]
+    WriteSecret(kube::Error),
+    #[error("the Secret {SECRET} changes faster than it can be written")]
+    Contended,
+    #[error("cannot read the webhook configuration {name}: {source}")]
+    ReadConfiguration {
+        name: &'static str,
+        source: kube::Error,
+    },
+    #[error("cannot write the CA into the webhook configuration {name}: {source}")]
+    WriteConfiguration {
+        name: &'static str,
+        source: kube::Error,
+    },
+    #[error("no CA is valid now")]
+    NoneValid,
+    #[error(transparent)]
+    Certificates(#[from] super::Error),
+}
+
+/// Whether the apiserver can trust the leaves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Trust {
+    /// Not written yet, or there is no webhook configuration to write it into.
+    Missing,
+    /// Every webhook carries all CAs.
+    Carried,
+}
+
+/// Keeps the Secret and the bundle, and says which CA signs.
+pub struct Keeper {
+    secrets: Api<Secret>,
+    configurations: Configurations,
+    signer: Signer,
+    trust: watch::Sender<Trust>,
+    /// What every webhook carried at the last look.
+    carried: DerSet,
+}
+
+impl Keeper {
+    /// Reads the CA, or makes the first one. The configurations are not touched yet: nobody
+    /// should be sent here before the server listens.
+    pub async fn open(client: Client, namespace: &str) -> Result<Self, Error> {
+        let secrets = Api::namespaced(client.clone(), namespace);
+        let now = SystemTime::now();
+        let ring = ring(&secrets, now).await?;
+        let carried = DerSet::new();
+        Ok(Self {
+            signer: Signer::new(sign(&ring, &carried, now)?),
+            configurations: Configurations::new(client),
+            trust: watch::Sender::new(Trust::Missing),
+            secrets,
+            carried,
+        })
+    }
+
+    /// For `certs::Source::Memory`.
+    pub fn signer(&self) -> Signer {
+        self.signer.clone()
+    }
+
+    /// For readiness.
+    pub fn trust(&self) -> watch::Receiver<Trust> {
+        self.trust.subscribe()
+    }
+
+    /// Never ends: looks after each change of a configuration, and every `poll`.
+    pub async fn run(mut self, poll: Duration) {
+        let mut changes = self.configurations.changes();
+        loop {
+            if let Err(error) = self.look(SystemTime::now()).await {
+                tracing::error!(%error, "the CA is not kept");
+            }
+            tokio::select! {
+                _ = changes.next() => tokio::time::sleep(BREATH).await,
+                () = tokio::time::sleep(poll) => {}
+            }
+        }
+    }
+
+    /// One look, with as few writes as are needed: none when all is settled.
+    pub async fn look(&mut self, now: SystemTime) -> Result<(), Error> {
+        // The configurations first: whatever CA they carry is then in the Secret that is read
+        // after them, and another replica's new CA is never taken for one that is not ours.
+        let found = self.configurations.read().await?;
+        let ring = ring(&self.secrets, now).await?;
+        let carried = found.carried();
+
+        // A new CA signs when it was there at the last look too: other apiservers hear of a
+        // change a little later.
+        let lasting: DerSet = carried.intersection(&self.carried).cloned().collect();
+        let authority = sign(&ring, &lasting, now)?;
+        if authority.certificate_pem() != self.signer.current().certificate_pem() {
+            self.signer.replace(authority);
+        }
+        self.carried = carried;
+
+        for configuration in &found.0 {
+            if !configuration.is_settled(&ring, now) {
+                let bundle = ring.bundle(now);
+                self.configurations.write(configuration, &bundle).await?;
+            }
+        }
+        self.trust.send_replace(found.trust());
+        Ok(())
+    }
+}
+
+fn sign(ring: &Ring, carried: &DerSet, now: SystemTime) -> Result<Authority, Error> {
+    let signer = ring.signer(carried, now).ok_or(Error::NoneValid)?;
+    let (certificate, key) = (signer.certificate_pem(), signer.key_pem());
+    Ok(Authority::from_pem(certificate, &key)?)
+}
+
+/// Reads the CAs, and adds one when it is due. A replica whose write conflicts reads again, so that all
+/// replicas have the same CAs.
+async fn ring(secrets: &Api<Secret>, now: SystemTime) -> Result<Ring, Error> {
+    for _ in 0..10 {
+        let found = secrets.get_opt(SECRET).await.map_err(Error::ReadSecret)?;
+        let data = found.as_ref().and_then(|secret| secret.data.as_ref());
+        let ring = Ring::read(data.unwrap_or(&Default::default()));
+        let ring = match ring.renewed(now)? {
+            Renewal::Kept(ring) => return Ok(ring),
+            Renewal::New(ring) => ring,
+        };
+        let params = PostParams::default();
+        let written = match found {
+            Some(mut secret) => {
+                secret.data = Some(ring.write());
+                secrets.replace(SECRET, &params, &secret).await
+            }
+            None => secrets.create(&params, &secret(&ring)).await,
+        };
+        match written {
+            Ok(_) => {
+                tracing::info!("new CA in the Secret {SECRET}");
+                return Ok(ring);
+            }
+            Err(kube::Error::Api(status)) if status.is_conflict() || status.is_already_exists() => {
+            }
+            Err(error) => return Err(Error::WriteSecret(error)),
+        }
+    }
+    Err(Error::Contended)
+}
+
+fn secret(ring: &Ring) -> Secret {
+    Secret {
+        metadata: ObjectMeta {
+            name: Some(SECRET.to_owned()),
+            labels: Some([("app.kubernetes.io/name".to_owned(), "muster".to_owned())].into()),
+            ..ObjectMeta::default()
+        },
+        data: Some(ring.write()),
+        ..Secret::default()
+    }
+}

@@ -1,0 +1,185 @@
+//! A workload as its watch keeps it: the few fields of its metadata that are asked for often, and all
+//! of it as JSON text, from which a look reads the view that admission reads too.
+
+use std::borrow::Cow;
+
+use kube::Resource;
+use kube::core::{ApiResource, DynamicResourceScope, ObjectMeta};
+use serde::de::{Deserialize, Deserializer, Error as _};
+use serde_json::Value;
+
+/// The annotations that are kept apart from the text.
+const OURS: &str = "muster.dev/";
+
+#[derive(Debug, Clone)]
+pub struct Stored {
+    /// Name, namespace, uid, resourceVersion, times, and Muster's own annotations.
+    pub metadata: ObjectMeta,
+    text: Box<str>,
+}
+
+impl Stored {
+    /// The whole object, without what no look reads.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    pub fn name(&self) -> &str {
+        self.metadata.name.as_deref().unwrap_or_default()
+    }
+
+    pub fn namespace(&self) -> &str {
+        self.metadata.namespace.as_deref().unwrap_or_default()
+    }
+
+    pub fn uid(&self) -> &str {
+        self.metadata.uid.as_deref().unwrap_or_default()
+    }
+
+    pub fn annotation(&self, key: &str) -> Option<&str> {
+        self.metadata
+            .annotations
+            .as_ref()?
+            .get(key)
+            .map(String::as_str)
+    }
+
+    /// A condition of its status.
+    pub fn condition(&self, kind: &str) -> Option<Value> {
+        #[derive(serde::Deserialize)]
+        struct View {
+            status: Option<Status>,
+        }
+        #[derive(serde::Deserialize)]
+        struct Status {
+            conditions: Option<Vec<Value>>,
+        }
+        let view: View = serde_json::from_str(&self.text).ok()?;
+        let mut conditions = view.status?.conditions?.into_iter();
+        conditions.find(|condition| condition["type"] == kind)
+    }
+}
+
+impl<'de> Deserialize<'de> for Stored {
+    /// Not as raw text: kube reads the items of a list through a buffer.
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let mut object = Value::deserialize(deserializer)?;
+        strip(&mut object);
+        let read = ObjectMeta::deserialize(&object["metadata"]).map_err(D::Error::custom)?;
+        let mut annotations = read.annotations.unwrap_or_default();
+        annotations.retain(|key, _| key.starts_with(OURS));
+        let metadata = ObjectMeta {
+            name: read.name,
+            namespace: read.namespace,
+            uid: read.uid,
+            resource_version: read.resource_version,
+            creation_timestamp: read.creation_timestamp,
+            deletion_timestamp: read.deletion_timestamp,
+            annotations: (!annotations.is_empty()).then_some(annotations),
+            ..ObjectMeta::default()
+        };
+        let text = object.to_string().into_boxed_str();
+        Ok(Self { metadata, text })
+    }
+}
+
+/// Drops what is large and never read.
+fn strip(object: &mut Value) {
+    let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) else {
+        return;
+    };
+    metadata.remove("managedFields");
+    let annotations = metadata.get_mut("annotations");
+    if let Some(annotations) = annotations.and_then(Value::as_object_mut) {
+        annotations.remove("kubectl.kubernetes.io/last-applied-configuration");
+    }
+}
+
+impl Resource for Stored {
+    type DynamicType = ApiResource;
+    type Scope = DynamicResourceScope;
+
+    fn kind(kind: &ApiResource) -> Cow<'_, str> {
+        kind.kind.as_str().into()
+    }
+
+    fn group(kind: &ApiResource) -> Cow<'_, str> {
+        kind.group.as_str().into()
+    }
+
+    fn version(kind: &ApiResource) -> Cow<'_, str> {
+        kind.version.as_str().into()
+    }
+
+    fn plural(kind: &ApiResource) -> Cow<'_, str> {
+        kind.plural.as_str().into()
+    }
+
+    fn meta(&self) -> &ObjectMeta {
+        &self.metadata
+    }
+
+    fn meta_mut(&mut self) -> &mut ObjectMeta {
+        &mut self.metadata
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::core::{ObjectList, WatchEvent};
+    use serde_json::json;
+
+    use super::*;
+
+    fn workload() -> Value {
+        json!({
+            "metadata": {"name": "train", "namespace": "ml", "uid": "4d1c", "resourceVersion": "7",
+                "creationTimestamp": "2026-01-01T00:00:00Z", "labels": {"team": "a"},
+                "managedFields": [{"manager": "kubectl", "operation": "Apply"}],
+                "annotations": {"muster.dev/gang-mode": "Gang", "note": "x",
+                    "kubectl.kubernetes.io/last-applied-configuration": "{}"}},
+            "spec": {"replicatedJobs": [{"name": "a", "replicas": 2}]},
+            "status": {"restarts": 1, "conditions": [{"type": "Ready", "status": "True"}]},
+        })
+    }
+
+    #[test]
+    fn a_workload_arrives_from_a_list_and_from_a_watch_without_what_is_never_read() {
+        let list =
+            json!({"apiVersion": "v1", "kind": "List", "metadata": {}, "items": [workload()]});
+        let list: ObjectList<Stored> = serde_json::from_str(&list.to_string()).unwrap();
+        let event = json!({"type": "ADDED", "object": workload()});
+        let event: WatchEvent<Stored> = serde_json::from_str(&event.to_string()).unwrap();
+        let WatchEvent::Added(watched) = event else {
+            panic!("{event:?}");
+        };
+        for stored in [&list.items[0], &watched] {
+            assert_eq!(
+                (stored.namespace(), stored.name(), stored.uid()),
+                ("ml", "train", "4d1c")
+            );
+            assert_eq!(stored.metadata.resource_version.as_deref(), Some("7"));
+            assert!(stored.metadata.creation_timestamp.is_some());
+            assert_eq!(stored.annotation("muster.dev/gang-mode"), Some("Gang"));
+            assert_eq!(stored.metadata.labels, None);
+            let mut expected = workload();
+            strip(&mut expected);
+            let text: Value = serde_json::from_str(stored.text()).unwrap();
+            assert_eq!(text, expected);
+            assert!(text["metadata"].get("managedFields").is_none());
+            assert_eq!(
+                text["metadata"]["annotations"],
+                json!({"muster.dev/gang-mode": "Gang", "note": "x"})
+            );
+        }
+    }
+
+    #[test]
+    fn a_condition_is_found_by_its_type() {
+        let stored: Stored = serde_json::from_value(workload()).unwrap();
+        assert_eq!(stored.condition("Ready").unwrap()["status"], "True");
+        assert_eq!(stored.condition("Failed"), None);
+        let bare: Stored = serde_json::from_value(json!({"metadata": {"name": "a"}})).unwrap();
+        assert_eq!(bare.condition("Ready"), None);
+    }
+}

@@ -1,0 +1,164 @@
+//! One look at a workload: caches in, writes out. What to write is decided elsewhere.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use kube::ResourceExt as _;
+use kube::core::DynamicObject;
+use kube::runtime::controller::Action;
+use kube::runtime::reflector::Store;
+
+use super::Cluster;
+use super::bundles::partner_index::look_up;
+use super::cache::by_owner::ByOwner;
+use super::cache::stored::Stored;
+use super::decide::{self, Actions, Seen};
+use super::mend::nudge::Sleepers;
+use super::mend::queues::Queues;
+use super::mend::revive::{Revival, Revivals};
+use super::report::condition::Conditions;
+use super::report::events::{EventPublisher, Refusal, Report};
+use super::watched_kind::known_as;
+use super::write::{Done, Error, Outcome, Writer};
+use crate::gang::TimeoutAction;
+use crate::workload::{Facts, Object, SeenPod, Workload};
+
+/// A gang whose object's name is taken is looked at this often.
+const BLOCKED: Duration = Duration::from_secs(30);
+
+/// Until the caches are filled.
+const UNFILLED: Duration = Duration::from_millis(50);
+
+/// What a look needs.
+pub struct Context {
+    pub facts: &'static Facts,
+    pub writer: Writer,
+    pub cluster: Cluster,
+    /// All workloads of this kind.
+    pub stored: Store<Stored>,
+    pub pods: Arc<ByOwner<SeenPod>>,
+    /// What Muster made, one for each kind.
+    pub objects: Vec<Arc<ByOwner<Arc<DynamicObject>>>>,
+    pub events: Arc<EventPublisher>,
+    pub sleepers: Sleepers,
+    pub conditions: Conditions,
+    pub queues: Queues,
+    pub revivals: Arc<Revivals>,
+}
+
+pub fn on_error(workload: Arc<Stored>, error: &Error, _context: Arc<Context>) -> Action {
+    let (namespace, name) = (workload.namespace(), workload.name());
+    tracing::warn!(namespace, name, %error, "the workload is tried again");
+    Action::requeue(Duration::from_secs(2))
+}
+
+/// Brings the objects of a workload's gangs in order, and tells how the gangs stand.
+pub async fn look(workload: Arc<Stored>, context: Arc<Context>) -> Result<Action, Error> {
+    let (namespace, uid) = (workload.namespace(), workload.uid());
+    let object = Object::read(context.facts.kind, workload.text());
+    if let Object::Unreadable(error) = &object {
+        return Err(Error::Read(error.to_string()));
+    }
+    let Some(view) = object.workload() else {
+        return Ok(Action::await_change());
+    };
+    // An unfilled cache would look like nothing made.
+    if !context.is_filled() {
+        return Ok(Action::requeue(UNFILLED));
+    }
+    let pods = context.members(&workload);
+    let made = context.made(&workload);
+    let (made, behind) = context.writer.recent.lay_over(uid, made);
+    let cluster = context.cluster.load();
+    let members = |other: &Stored| context.members(other);
+    let partners = look_up(view, namespace, &context.stored, members, &cluster);
+    let seen = Seen {
+        workload: view,
+        namespace,
+        pods: &pods,
+        made: &made,
+        partners: &partners,
+    };
+    let mut actions = decide::decide(&seen, &cluster);
+    drop(cluster);
+    let mut done = Done::default();
+    let writer = &context.writer;
+    let carried_out = writer.carry_out(uid, &actions, &made, &mut done);
+    let carried_out = carried_out.await;
+    context.events.note_created(uid, &done);
+    carried_out?;
+    let sleepers = actions.sleepers.iter();
+    let sleepers = sleepers.map(|object| (context.writer.api(object), object.name_any()));
+    context.sleepers.set(uid, sleepers.collect());
+    if let Some(queue) = &actions.queue
+        && let Some(trouble) = context.queues.trouble(queue).await
+    {
+        actions.blame(&trouble);
+    }
+    context.events.wrote(&workload, &done, &actions.gangs).await;
+    let mut report = context.events.compare(uid, &actions);
+    actions.broken = report.broken.take();
+    // Before what can fail: the next look does not tell it again.
+    context.events.publish(&workload, &report).await;
+    let outcome = match report.timed_out {
+        Some(TimeoutAction::Suspend) => context.writer.suspend(&workload).await?,
+        _ => context.revive(&workload, view, &pods, &actions).await?,
+    };
+    if let Outcome::Refused(why) = outcome {
+        let events = &context.events;
+        events.refused(&workload, Refusal::Workload, why).await;
+        report.again_in(BLOCKED);
+    }
+    let update = context
+        .conditions
+        .update(&workload, &actions, &done.obstacles);
+    let held = context.writer.write_condition(&workload, update).await?;
+    // Nothing tells when a foreign object goes: only Muster's own are watched.
+    let blocked = (!done.obstacles.is_empty()).then_some(BLOCKED);
+    let again = [behind, blocked, held, report.look_again];
+    Ok(match again.into_iter().flatten().min() {
+        Some(after) => Action::requeue(after),
+        None => Action::await_change(),
+    })
+}
+
+impl Context {
+    fn is_filled(&self) -> bool {
+        self.pods.is_filled() && self.objects.iter().all(|made| made.is_filled())
+    }
+
+    fn members(&self, workload: &Stored) -> Vec<SeenPod> {
+        let owner = known_as(self.facts, workload);
+        self.pods.of(workload.namespace(), owner)
+    }
+
+    fn made(&self, workload: &Stored) -> Vec<DynamicObject> {
+        let objects = self.objects.iter();
+        let objects = objects.flat_map(|made| made.of(workload.namespace(), workload.uid()));
+        objects.map(Arc::unwrap_or_clone).collect()
+    }
+
+    /// Gives a lost gang a new round, or tells that only a person can.
+    async fn revive(
+        &self,
+        workload: &Stored,
+        view: &dyn Workload,
+        pods: &[SeenPod],
+        actions: &Actions,
+    ) -> Result<Outcome, Error> {
+        let uid = workload.uid();
+        let revival = self.revivals.check(uid, view, pods, actions);
+        let outcome = self.writer.revive(workload, &revival).await?;
+        let (reason, note) = match revival {
+            _ if outcome != Outcome::Done => return Ok(outcome),
+            Revival::Suspend(note) => ("GangRevived", note),
+            Revival::Tell(note) => ("GangStuck", note),
+            Revival::Nothing | Revival::Resume | Revival::Forget => return Ok(outcome),
+        };
+        self.revivals.forget(uid);
+        let mut report = Report::default();
+        report.warn(reason, note);
+        self.events.publish(workload, &report).await;
+        Ok(outcome)
+    }
+}

@@ -1,0 +1,66 @@
+//! What is wrong with the queue of a gang that waits.
+//!
+//! Volcano (1.14) and KAI (0.12) do not say that a queue does not exist, and when a queue is closed,
+//! Volcano says that there is too little room. So the queue is looked up, but only while a gang waits
+//! and only to say why.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use kube::Client;
+use kube::api::Api;
+use kube::core::DynamicObject;
+
+use crate::controller::cache::expiring::Expiring;
+use crate::controller::write::resource;
+use crate::scheduler::Queue;
+
+/// A queue is not looked up more often than this, however many gangs wait in it.
+const REST: Duration = Duration::from_secs(60);
+
+pub struct Queues {
+    client: Client,
+    /// What was wrong with each queue.
+    troubles: Mutex<Expiring<Queue, Option<String>>>,
+}
+
+impl Queues {
+    pub fn new(client: Client) -> Self {
+        let troubles = Mutex::new(Expiring::new(REST));
+        Self { client, troubles }
+    }
+
+    /// Why nothing starts from a queue, if so.
+    pub async fn trouble(&self, queue: &Queue) -> Option<String> {
+        if let Some((trouble, _)) = self.lock().get(queue, Instant::now()) {
+            return trouble.clone();
+        }
+        let trouble = self.look_up(queue).await;
+        self.lock()
+            .insert(queue.clone(), trouble.clone(), Instant::now());
+        trouble
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Expiring<Queue, Option<String>>> {
+        self.troubles.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn look_up(&self, queue: &Queue) -> Option<String> {
+        let name = &queue.name;
+        let (group, version) = queue.api_version.split_once('/')?;
+        let kind = resource(group, version, "Queue");
+        let api: Api<DynamicObject> = Api::all_with(self.client.clone(), &kind);
+        match api.get(name).await {
+            Ok(found) => queue.trouble(&found),
+            // When the API is not served, the answer names no object.
+            Err(kube::Error::Api(status)) if status.is_not_found() => status
+                .details
+                .filter(|details| details.name == *name)
+                .map(|_| format!("queue {name:?} does not exist")),
+            Err(error) => {
+                tracing::warn!(queue = name, %error, "cannot look at a queue");
+                None
+            }
+        }
+    }
+}

@@ -1,0 +1,343 @@
+//! How the gangs stand, as a condition of their workload: for `kubectl wait` and for people.
+//!
+//! The workload's controller writes the same status, but whole and with the version that it read, and
+//! keeps conditions of types that it does not know (JobSet v0.12, LeaderWorkerSet v0.9). Ours is
+//! applied as a field of its own.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use k8s_openapi::jiff::Timestamp;
+use serde_json::{Value, json};
+
+use crate::controller::cache::expiring::Expiring;
+use crate::controller::cache::recent_writes::TRUST;
+use crate::controller::cache::stored::Stored;
+use crate::controller::decide::{Actions, GangStatus, State};
+use crate::controller::gang_status;
+use crate::controller::report::events::PATIENCE;
+
+/// True once every gang of the workload has its quorum on nodes.
+pub const TYPE: &str = "muster.dev/GangScheduled";
+
+const BROKEN: &str = "GangBroken";
+
+/// What the condition says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Condition {
+    reason: Reason,
+    message: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Reason {
+    Scheduled,
+    Waiting,
+    Broken,
+    Suspended,
+    Refused,
+    Idle,
+}
+
+impl Reason {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Scheduled => "GangScheduled",
+            Self::Waiting => "GangWaiting",
+            Self::Broken => BROKEN,
+            Self::Suspended => "GangSuspended",
+            Self::Refused => "GangRefused",
+            Self::Idle => "NoGang",
+        }
+    }
+
+    fn status(self) -> &'static str {
+        match self {
+            Self::Scheduled => "True",
+            Self::Waiting | Self::Broken | Self::Suspended | Self::Refused | Self::Idle => "False",
+        }
+    }
+}
+
+impl Condition {
+    /// What holds now; `None` where there is no gang, or no longer one. No numbers that change
+    /// while gangs start: each would be a write.
+    pub fn of(actions: &Actions, obstacles: &[String]) -> Option<Self> {
+        let refused = actions.refused.iter().chain(obstacles);
+        let refused: Vec<&str> = refused.map(String::as_str).collect();
+        let all = actions.gangs.len();
+        let (reason, message) = if !refused.is_empty() {
+            (Reason::Refused, refused.join("; "))
+        } else if let Some(kind) = actions.suspended {
+            (Reason::Suspended, format!("the {kind} is suspended"))
+        } else if all == 0 && actions.idle {
+            (Reason::Idle, "there is no gang now".to_owned())
+        } else if all == 0 && !actions.unmade {
+            return None;
+        } else if !actions.unmade && actions.gangs.iter().all(|g| g.state == State::Scheduled) {
+            (
+                Reason::Scheduled,
+                format!("{all} of {all} gangs are placed"),
+            )
+        } else if let Some(broken) = &actions.broken {
+            (Reason::Broken, broken.clone())
+        } else {
+            (
+                Reason::Waiting,
+                "a gang waits for its pods to be made and placed".to_owned(),
+            )
+        };
+        Some(Self { reason, message })
+    }
+
+    /// How long to hold it back: a gang that starts at once is not worth saying that it waited.
+    /// What was said before is corrected at once.
+    fn hold_back(
+        &self,
+        workload: &Stored,
+        shown: Option<&Value>,
+        actions: &Actions,
+    ) -> Option<Duration> {
+        if self.reason != Reason::Waiting || shown.is_some() {
+            return None;
+        }
+        let waiting = actions.gangs.iter().filter(|g| g.state != State::Scheduled);
+        let age = waiting.map(|gang| gang.age.unwrap_or_default()).max();
+        // A gang that has no pod yet has no age either.
+        let age = age.or_else(|| gang_status::age(&workload.metadata));
+        PATIENCE
+            .checked_sub(age.unwrap_or_default())
+            .filter(|left| !left.is_zero())
+    }
+
+    /// Muster forgets at a restart that a gang was broken; the condition on the workload still says so.
+    fn forgets(&self, shown: &Value, actions: &Actions) -> bool {
+        let of = |gang: &GangStatus| {
+            let message = shown["message"].as_str().unwrap_or_default();
+            let named = message.strip_prefix(&gang.name);
+            gang.state != State::Scheduled && named.is_some_and(|rest| rest.starts_with(':'))
+        };
+        self.reason == Reason::Waiting && shown["reason"] == BROKEN && actions.gangs.iter().any(of)
+    }
+
+    fn is(&self, shown: &Value) -> bool {
+        shown["status"] == self.reason.status()
+            && shown["reason"] == self.reason.as_str()
+            && shown["message"] == self.message
+    }
+
+    fn to_json(&self, shown: Option<&Value>) -> Value {
+        let same = shown.filter(|shown| shown["status"] == self.reason.status());
+        let since = same.and_then(|shown| shown["lastTransitionTime"].as_str());
+        let now = || Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+        json!({
+            "type": TYPE,
+            "status": self.reason.status(),
+            "reason": self.reason.as_str(),
+            "message": self.message,
+            "lastTransitionTime": since.map_or_else(now, str::to_owned),
+        })
+    }
+}
+
+/// What is to be done about the condition.
+#[derive(Debug, PartialEq)]
+pub enum ConditionUpdate {
+    NotNeeded,
+    Later(Duration),
+    Write(Value),
+}
+
+/// The conditions of the last moments, by the workload's uid, until the cache shows them.
+#[derive(Debug)]
+pub struct Conditions(Mutex<Expiring<String, Condition>>);
+
+impl Default for Conditions {
+    fn default() -> Self {
+        Self(Mutex::new(Expiring::new(TRUST)))
+    }
+}
+
+impl Conditions {
+    pub fn update(
+        &self,
+        workload: &Stored,
+        actions: &Actions,
+        obstacles: &[String],
+    ) -> ConditionUpdate {
+        let Some(condition) = Condition::of(actions, obstacles) else {
+            return ConditionUpdate::NotNeeded;
+        };
+        let shown = workload.condition(TYPE);
+        let shown = shown.as_ref();
+        // A workload that never had a gang needs no condition; one that had keeps none that is no
+        // longer true.
+        if condition.reason == Reason::Idle && shown.is_none() {
+            return ConditionUpdate::NotNeeded;
+        }
+        if shown.is_some_and(|shown| condition.is(shown) || condition.forgets(shown, actions)) {
+            return ConditionUpdate::NotNeeded;
+        }
+        if let Some(left) = condition.hold_back(workload, shown, actions) {
+            return ConditionUpdate::Later(left);
+        }
+        let (mut written, now) = (
+            self.0.lock().unwrap_or_else(PoisonError::into_inner),
+            Instant::now(),
+        );
+        if let Some((last, left)) = written.get(workload.uid(), now)
+            && *last == condition
+        {
+            return ConditionUpdate::Later(left);
+        }
+        let value = condition.to_json(shown);
+        written.insert(workload.uid().to_owned(), condition, now);
+        ConditionUpdate::Write(value)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
+    use super::*;
+
+    fn jobset(condition: Option<&Value>) -> Stored {
+        let completed = json!({"type": "Completed", "status": "False"});
+        let all: Vec<&Value> = [&completed].into_iter().chain(condition).collect();
+        let metadata = json!({"name": "train", "uid": "4d1c"});
+        let jobset = json!({"metadata": metadata, "status": {"conditions": all}});
+        serde_json::from_value(jobset).unwrap()
+    }
+
+    fn gang(state: State, age: u64) -> Actions {
+        Actions {
+            gangs: vec![GangStatus {
+                state,
+                age: Some(Duration::from_secs(age)),
+                ..GangStatus::example()
+            }],
+            ..Actions::default()
+        }
+    }
+
+    fn written(update: ConditionUpdate) -> Value {
+        match update {
+            ConditionUpdate::Write(value) => value,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_gang_is_given_a_moment_before_it_is_said_to_wait() {
+        let step = |age| {
+            let waiting = gang(State::Waiting(None), age);
+            Conditions::default().update(&jobset(None), &waiting, &[])
+        };
+        assert_eq!(
+            step(1),
+            ConditionUpdate::Later(PATIENCE - Duration::from_secs(1))
+        );
+        assert_eq!(written(step(5))["reason"], "GangWaiting");
+    }
+
+    #[test]
+    fn what_is_placed_is_not_all_while_a_gang_has_no_pod() {
+        let mut actions = gang(State::Scheduled, 60);
+        let step = |actions: &Actions, age: i64| {
+            let mut workload = jobset(None);
+            let created = Timestamp::now().as_second() - age;
+            let created = Timestamp::from_second(created).unwrap();
+            workload.metadata.creation_timestamp = Some(Time(created));
+            Conditions::default().update(&workload, actions, &[])
+        };
+        assert_eq!(written(step(&actions, 60))["status"], "True");
+        actions.unmade = true;
+        assert_eq!(written(step(&actions, 60))["reason"], "GangWaiting");
+        assert!(matches!(step(&actions, 1), ConditionUpdate::Later(_)));
+        actions.gangs.clear();
+        assert_eq!(written(step(&actions, 60))["reason"], "GangWaiting");
+    }
+
+    #[test]
+    fn what_is_no_longer_true_is_corrected_at_once_and_keeps_no_old_time() {
+        let old = json!({"type": TYPE, "status": "True", "reason": "GangScheduled",
+            "message": "1 of 1 gangs are placed", "lastTransitionTime": "2026-01-01T00:00:00Z"});
+        let conditions = Conditions::default();
+        let placed = gang(State::Scheduled, 9);
+        assert_eq!(
+            conditions.update(&jobset(Some(&old)), &placed, &[]),
+            ConditionUpdate::NotNeeded
+        );
+        let waits = gang(State::Waiting(None), 0);
+        let new = written(conditions.update(&jobset(Some(&old)), &waits, &[]));
+        assert_eq!(new["status"], "False");
+        assert_ne!(new["lastTransitionTime"], old["lastTransitionTime"]);
+    }
+
+    #[test]
+    fn it_is_written_once_although_the_cache_is_behind() {
+        let conditions = Conditions::default();
+        let placed = gang(State::Scheduled, 9);
+        let first = written(conditions.update(&jobset(None), &placed, &[]));
+        assert!(matches!(
+            conditions.update(&jobset(None), &placed, &[]),
+            ConditionUpdate::Later(_)
+        ));
+        assert_eq!(
+            conditions.update(&jobset(Some(&first)), &placed, &[]),
+            ConditionUpdate::NotNeeded
+        );
+    }
+
+    #[test]
+    fn a_broken_gang_is_said_to_be_broken_by_every_muster_until_it_is_whole_or_gone() {
+        let note = "train-all-0: 3 pods are placed without the others";
+        let mut broken = gang(State::Waiting(None), 1);
+        broken.broken = Some(note.to_owned());
+        let said = written(Conditions::default().update(&jobset(None), &broken, &[]));
+        assert_eq!(
+            (&said["status"], &said["reason"], &said["message"]),
+            (&json!("False"), &json!("GangBroken"), &json!(note))
+        );
+        let restarted =
+            |actions: &Actions| Conditions::default().update(&jobset(Some(&said)), actions, &[]);
+        let mut gang = gang(State::Waiting(None), 90);
+        assert_eq!(restarted(&gang), ConditionUpdate::NotNeeded);
+        gang.gangs[0].state = State::Scheduled;
+        assert_eq!(written(restarted(&gang))["reason"], "GangScheduled");
+        gang.gangs[0].state = State::Empty;
+        gang.gangs[0].name = "train-all-01".to_owned();
+        assert_eq!(written(restarted(&gang))["reason"], "GangWaiting");
+    }
+
+    #[test]
+    fn a_workload_whose_last_gang_is_gone_does_not_keep_its_old_condition() {
+        let idle = Actions {
+            idle: true,
+            ..Actions::default()
+        };
+        let step = |shown: Option<&Value>| Conditions::default().update(&jobset(shown), &idle, &[]);
+        assert_eq!(step(None), ConditionUpdate::NotNeeded);
+        let old = json!({"type": TYPE, "status": "True", "reason": "GangScheduled",
+            "message": "2 of 2 gangs are placed", "lastTransitionTime": "2026-01-01T00:00:00Z"});
+        let said = written(step(Some(&old)));
+        assert_eq!(
+            (&said["status"], &said["reason"]),
+            (&json!("False"), &json!("NoGang"))
+        );
+    }
+
+    #[test]
+    fn what_is_in_the_way_is_named_and_a_workload_without_a_gang_has_no_condition() {
+        let foreign = ["PodGroup a is not Muster's".to_owned()];
+        let placed = gang(State::Scheduled, 9);
+        let said = written(Conditions::default().update(&jobset(None), &placed, &foreign));
+        assert_eq!(
+            (&said["reason"], &said["message"]),
+            (&json!("GangRefused"), &json!(foreign[0]))
+        );
+        let none = Conditions::default().update(&jobset(None), &Actions::default(), &[]);
+        assert_eq!(none, ConditionUpdate::NotNeeded);
+    }
+}

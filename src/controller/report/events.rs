@@ -1,0 +1,317 @@
+//! What Muster tells about a gang: events on its workload, each once, and the timeout.
+//!
+//! A gang that is first seen settled is not told again: a restart of Muster writes nothing.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use k8s_openapi::api::core::v1::ObjectReference;
+use kube::Client;
+use kube::core::ApiResource;
+use kube::runtime::events::{Event, EventType, Recorder, Reporter};
+
+use crate::controller::cache::stored::Stored;
+use crate::controller::decide::{Actions, GangStatus};
+use crate::controller::report::gang_history::GangHistory;
+use crate::controller::write::Done;
+use crate::gang::TimeoutAction;
+
+/// A gang that waits no longer than this is not worth an event.
+pub const PATIENCE: Duration = Duration::from_secs(5);
+/// The same gang is not told of more often than this, however often its reason changes.
+pub const SILENCE: Duration = Duration::from_secs(60);
+
+/// What a look at a workload's gangs brought.
+#[derive(Debug, Default)]
+pub struct Report {
+    events: Vec<Notice>,
+    /// A gang that the scheduler does not hold together, and what was told of it.
+    pub broken: Option<String>,
+    /// A gang waits longer than it may, and what is to be done.
+    pub timed_out: Option<TimeoutAction>,
+    pub look_again: Option<Duration>,
+}
+
+#[derive(Debug)]
+struct Notice {
+    kind: EventType,
+    reason: &'static str,
+    note: String,
+}
+
+/// What a refusal is about. Each is told by itself, and again only when its reason changes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Refusal {
+    Gangs,
+    /// The objects of gangs could not be written.
+    Objects,
+    /// The workload itself could not be changed.
+    Workload,
+}
+
+/// What was told of a workload.
+#[derive(Debug, Default)]
+struct History {
+    gangs: HashMap<String, GangHistory>,
+    refusals: HashMap<Refusal, String>,
+    /// Objects that were made and not yet told of.
+    untold: Vec<String>,
+}
+
+impl History {
+    fn is_empty(&self) -> bool {
+        self.gangs.is_empty() && self.refusals.is_empty() && self.untold.is_empty()
+    }
+
+    fn is_new_refusal(&mut self, of: Refusal, why: &str) -> bool {
+        let before = self.refusals.insert(of, why.to_owned());
+        before.as_deref() != Some(why)
+    }
+
+    /// Compares how the gangs stand with what is known.
+    fn compare(&mut self, now: Instant, actions: &Actions) -> Report {
+        let mut report = Report::default();
+        let mut before = std::mem::take(&mut self.gangs);
+        for gang in &actions.gangs {
+            let known = before.remove(&gang.name);
+            let mut known = known.unwrap_or_else(|| GangHistory::new(gang, actions, now));
+            known.update(now, gang, actions, &mut report);
+            self.gangs.insert(gang.name.clone(), known);
+        }
+        if let Some(reason) = &actions.refused
+            && self.is_new_refusal(Refusal::Gangs, reason)
+        {
+            report.events.push(warning("GangRefused", reason.clone()));
+        }
+        report
+    }
+}
+
+/// Publishes events on workloads of one kind, and remembers what was told of each, by its uid.
+pub struct EventPublisher {
+    client: Client,
+    kind: ApiResource,
+    histories: Mutex<HashMap<String, History>>,
+}
+
+impl EventPublisher {
+    pub fn new(client: Client, kind: ApiResource) -> Self {
+        Self {
+            client,
+            kind,
+            histories: Mutex::default(),
+        }
+    }
+
+    /// Compares how the gangs of a workload stand with what is known.
+    pub fn compare(&self, workload: &str, actions: &Actions) -> Report {
+        self.with(workload, |history| history.compare(Instant::now(), actions))
+    }
+
+    /// A deleted workload is never looked at again.
+    pub fn forget(&self, workload: &str) {
+        self.lock().remove(workload);
+    }
+
+    /// Forgets all workloads but these.
+    pub fn keep_only(&self, uids: &HashSet<String>) {
+        self.lock().retain(|uid, _| uids.contains(uid));
+    }
+
+    /// Publishes events; one that cannot be written is logged and dropped.
+    pub async fn publish(&self, workload: &Stored, report: &Report) {
+        for notice in &report.events {
+            self.send(workload, notice).await;
+        }
+    }
+
+    /// Notes the objects that were made, until they are told of.
+    pub fn note_created(&self, workload: &str, done: &Done) {
+        if !done.created.is_empty() {
+            let created = done.created.iter().cloned();
+            self.with(workload, |history| history.untold.extend(created));
+        }
+    }
+
+    /// Tells what came of the writes: gangs that are ready for their pods, or what is in the way.
+    pub async fn wrote(&self, workload: &Stored, done: &Done, gangs: &[GangStatus]) {
+        let obstacles = done.obstacles.join("; ");
+        if !obstacles.is_empty() {
+            // A gang that lacks an object is not ready for its pods.
+            return self.refused(workload, Refusal::Objects, obstacles).await;
+        }
+        let untold = self.with(workload.uid(), |history| {
+            std::mem::take(&mut history.untold)
+        });
+        // Suspended meanwhile, it has no gang to tell of.
+        if !untold.is_empty() && !gangs.is_empty() {
+            self.send(workload, &created(gangs, &untold)).await;
+        }
+    }
+
+    /// Tells why something is refused, once for each reason.
+    pub async fn refused(&self, workload: &Stored, of: Refusal, why: String) {
+        if self.with(workload.uid(), |history| history.is_new_refusal(of, &why)) {
+            self.send(workload, &warning("GangRefused", why)).await;
+        }
+    }
+
+    /// Does something with what was told of a workload. Nothing is kept of one without gangs.
+    fn with<T>(&self, workload: &str, change: impl FnOnce(&mut History) -> T) -> T {
+        let mut histories = self.lock();
+        let mut history = histories.remove(workload).unwrap_or_default();
+        let result = change(&mut history);
+        if !history.is_empty() {
+            histories.insert(workload.to_owned(), history);
+        }
+        result
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, History>> {
+        self.histories
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn send(&self, workload: &Stored, notice: &Notice) {
+        let reference = ObjectReference {
+            api_version: Some(self.kind.api_version.clone()),
+            kind: Some(self.kind.kind.clone()),
+            name: workload.metadata.name.clone(),
+            namespace: workload.metadata.namespace.clone(),
+            uid: workload.metadata.uid.clone(),
+            ..Default::default()
+        };
+        let event = Event {
+            type_: notice.kind,
+            reason: notice.reason.to_owned(),
+            note: Some(notice.note.chars().take(1000).collect()),
+            action: "Gang".to_owned(),
+            secondary: None,
+        };
+        let reporter = Reporter {
+            controller: "muster".to_owned(),
+            instance: None,
+        };
+        // A new one for each: kube's recorder (5.0) counts an event of the same reason within six
+        // minutes as the first one again, and its text is lost. What is told twice is decided here.
+        let recorder = Recorder::new(self.client.clone(), reporter);
+        if let Err(error) = recorder.publish(&event, &reference).await {
+            tracing::warn!(%error, reason = notice.reason, "an event could not be written");
+        }
+    }
+}
+
+/// The gangs that are new, where each has an object of its name; else all that the new object is for.
+fn created(gangs: &[GangStatus], objects: &[String]) -> Notice {
+    const NAMED: usize = 4;
+    let all: Vec<&str> = gangs.iter().map(|gang| gang.name.as_str()).collect();
+    let mut names = all.clone();
+    let objects: HashSet<&str> = objects.iter().map(String::as_str).collect();
+    names.retain(|name| objects.contains(name));
+    if names.is_empty() {
+        names = all;
+    }
+    let count = names.len();
+    let more = if count > NAMED { ", ..." } else { "" };
+    names.truncate(NAMED);
+    let names = names.join(", ");
+    Notice {
+        kind: EventType::Normal,
+        reason: "GangCreated",
+        note: format!("{count} gang(s) ready for their pods: {names}{more}"),
+    }
+}
+
+fn warning(reason: &'static str, note: String) -> Notice {
+    Notice {
+        kind: EventType::Warning,
+        reason,
+        note,
+    }
+}
+
+impl Report {
+    pub fn warn(&mut self, reason: &'static str, note: String) {
+        self.events.push(warning(reason, note));
+    }
+
+    pub fn tell(&mut self, reason: &'static str, note: String) {
+        self.events.push(Notice {
+            kind: EventType::Normal,
+            reason,
+            note,
+        });
+    }
+
+    #[cfg(test)]
+    pub fn reasons(&self) -> impl Iterator<Item = &'static str> {
+        self.events.iter().map(|notice| notice.reason)
+    }
+
+    pub fn again_in(&mut self, after: Duration) {
+        self.look_again = Some(self.look_again.map_or(after, |other| other.min(after)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_new_gangs_are_told_as_created() {
+        let gangs: Vec<GangStatus> = (0..6)
+            .map(|index| GangStatus {
+                name: format!("serve-replica-{index}"),
+                ..GangStatus::example()
+            })
+            .collect();
+        let told = |objects: &[&str]| {
+            let objects: Vec<String> = objects.iter().map(ToString::to_string).collect();
+            created(&gangs, &objects).note
+        };
+        assert_eq!(
+            told(&["serve-replica-5"]),
+            "1 gang(s) ready for their pods: serve-replica-5"
+        );
+        // One object for all of them, as on Kubernetes 1.35.
+        assert_eq!(
+            told(&["serve"]),
+            "6 gang(s) ready for their pods: serve-replica-0, serve-replica-1, serve-replica-2, \
+             serve-replica-3, ..."
+        );
+    }
+
+    #[test]
+    fn a_refusal_is_told_once_for_each_reason() {
+        let mut history = History::default();
+        let mut told = |refused: Option<&str>| {
+            let actions = Actions {
+                refused: refused.map(str::to_owned),
+                ..Actions::default()
+            };
+            history.compare(Instant::now(), &actions).reasons().count()
+        };
+        assert_eq!(
+            [Some("a"), Some("a"), None, Some("a"), Some("b")].map(&mut told),
+            [1, 0, 0, 0, 1]
+        );
+        // Another thing that is refused for the same reason is told by itself.
+        assert!(history.is_new_refusal(Refusal::Objects, "b"));
+    }
+
+    #[test]
+    fn nothing_is_kept_of_a_gang_that_is_gone() {
+        let mut history = History::default();
+        let mut actions = Actions {
+            gangs: vec![GangStatus::example()],
+            ..Actions::default()
+        };
+        history.compare(Instant::now(), &actions);
+        assert!(!history.is_empty());
+        actions.gangs.clear();
+        history.compare(Instant::now(), &actions);
+        assert!(history.is_empty());
+    }
+}

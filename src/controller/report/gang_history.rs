@@ -1,0 +1,282 @@
+//! What was told of one gang before, and what is therefore new about it.
+
+use std::time::{Duration, Instant};
+
+use crate::controller::decide::{Actions, GangStatus, State};
+use crate::controller::report::events::{PATIENCE, Report, SILENCE};
+use crate::gang::TimeoutAction;
+
+#[derive(Debug)]
+pub struct GangHistory {
+    settled: bool,
+    waiting_since: Instant,
+    told: Option<(Instant, String)>,
+    timed_out: bool,
+    stranded: bool,
+    /// It was whole once, or it was told that it is not.
+    whole: bool,
+    partial_since: Option<Instant>,
+    /// What was told of a gang that the scheduler does not hold together, until it is whole.
+    broken: Option<String>,
+}
+
+impl GangHistory {
+    /// A gang that is seen for the first time.
+    pub fn new(gang: &GangStatus, actions: &Actions, now: Instant) -> Self {
+        let settled = gang.state == State::Scheduled;
+        Self {
+            settled,
+            waiting_since: now,
+            told: None,
+            // An old gang that is not whole has lost members: it was whole once.
+            whole: settled || gang.age.is_some_and(|age| age > SILENCE),
+            partial_since: None,
+            broken: None,
+            // What was due before Muster looked was told by whoever looked then.
+            stranded: gang.stranded.is_some(),
+            // A gang that is overdue and not suspended was not looked at when it was due.
+            timed_out: matches!(actions.timeout, Some((_, TimeoutAction::Wait)))
+                && gang.overdue(actions).is_some_and(|by| by > PATIENCE),
+        }
+    }
+
+    pub fn update(
+        &mut self,
+        now: Instant,
+        gang: &GangStatus,
+        actions: &Actions,
+        report: &mut Report,
+    ) {
+        if let Some(why) = &gang.stranded
+            && !std::mem::replace(&mut self.stranded, true)
+        {
+            report.warn("GangStuck", format!("{}: {why}", gang.name));
+        }
+        let reason = match &gang.state {
+            State::Scheduled => {
+                self.whole = true;
+                self.broken = None;
+                self.timed_out = false;
+                if !self.settled {
+                    self.settled = true;
+                    let note =
+                        format!("{}: {} of {} pods placed", gang.name, gang.bound, gang.size);
+                    report.tell("GangScheduled", note);
+                }
+                return;
+            }
+            State::Waiting(reason) => Some(reason.clone().unwrap_or_else(|| silence(gang))),
+            // Its Jobs may still wait for others.
+            State::Empty => None,
+        };
+        if self.settled {
+            self.settled = false;
+            self.waiting_since = now;
+        }
+        self.tell_partial(now, gang, report);
+        if report.broken.is_none() {
+            report.broken.clone_from(&self.broken);
+        }
+        self.tell_waiting(now, gang, reason, report);
+        let Some((limit, action)) = actions.timeout else {
+            return;
+        };
+        if gang.overdue(actions).is_none() {
+            let left = limit.saturating_sub(gang.waited.unwrap_or_default());
+            report.again_in(left + Duration::from_millis(100));
+            return;
+        }
+        // Told once, and due until it is done: a write may fail.
+        report.timed_out = Some(action);
+        if !std::mem::replace(&mut self.timed_out, true) {
+            let then = match action {
+                TimeoutAction::Wait => "it keeps waiting",
+                TimeoutAction::Suspend => "its workload will be suspended",
+            };
+            let note = format!("{} waits longer than {limit:?}: {then}", gang.name);
+            report.warn("GangTimedOut", note);
+        }
+    }
+
+    /// A gang of which some are placed and the others are not, for longer than placing takes.
+    fn tell_partial(&mut self, now: Instant, gang: &GangStatus, report: &mut Report) {
+        if self.whole || gang.bound == 0 {
+            self.partial_since = None;
+            return;
+        }
+        let since = *self.partial_since.get_or_insert(now);
+        match PATIENCE.checked_sub(now.duration_since(since)) {
+            Some(left) if !left.is_zero() => report.again_in(left),
+            _ => {
+                self.whole = true;
+                let note = format!(
+                    "{}: {} pods are placed without the others, {} are needed: the scheduler does \
+                     not hold them together; {}",
+                    gang.name, gang.bound, gang.quorum, gang.suspect
+                );
+                self.broken = Some(note.clone());
+                report.warn("GangBroken", note);
+            }
+        }
+    }
+
+    fn tell_waiting(
+        &mut self,
+        now: Instant,
+        gang: &GangStatus,
+        reason: Option<String>,
+        report: &mut Report,
+    ) {
+        let waited = now.duration_since(self.waiting_since);
+        if waited < PATIENCE {
+            report.again_in(PATIENCE - waited);
+            return;
+        }
+        let Some(reason) = reason else { return };
+        // The scheduler's numbers change with every attempt: not each change is worth an event.
+        let due = self
+            .told
+            .as_ref()
+            .is_none_or(|(at, told)| *told != reason && now.duration_since(*at) >= SILENCE);
+        if due {
+            let note = format!(
+                "{}: {} of {} pods placed, {} needed: {reason}",
+                gang.name, gang.bound, gang.size, gang.quorum
+            );
+            report.warn("GangWaiting", note);
+            self.told = Some((now, reason));
+        }
+    }
+}
+
+impl GangStatus {
+    /// By how much the gang has waited longer than it may.
+    fn overdue(&self, actions: &Actions) -> Option<Duration> {
+        let (limit, _) = actions.timeout?;
+        self.waited?.checked_sub(limit).filter(|_| self.waits())
+    }
+}
+
+/// Several schedulers say nothing of a gang that lacks pods, an object or a partner.
+fn silence(gang: &GangStatus) -> String {
+    if gang.live < gang.quorum as usize {
+        return format!("only {} of its pods exist", gang.live);
+    }
+    "the scheduler has not said why".to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A gang of four, so many of which are placed, seen first at `age`.
+    fn gang(bound: usize, age: u64) -> GangStatus {
+        GangStatus {
+            state: if bound == 4 {
+                State::Scheduled
+            } else {
+                State::Waiting(None)
+            },
+            bound,
+            live: 4,
+            suspect: "look at the gates",
+            age: Some(Duration::from_secs(age)),
+            waited: Some(Duration::from_secs(age)),
+            ..GangStatus::example()
+        }
+    }
+
+    #[test]
+    fn time_runs_while_members_wait_and_not_before_they_exist_or_while_they_run() {
+        let actions = Actions {
+            timeout: Some((Duration::from_secs(60), TimeoutAction::Suspend)),
+            ..Actions::default()
+        };
+        let late = |waited: Option<u64>, state: State| GangStatus {
+            waited: waited.map(Duration::from_secs),
+            state,
+            ..gang(0, 7200)
+        };
+        let mut history = GangHistory::new(&late(None, State::Empty), &actions, Instant::now());
+        let mut look = |standing: GangStatus| {
+            let mut report = Report::default();
+            history.update(Instant::now(), &standing, &actions, &mut report);
+            let told = report.reasons().filter(|r| *r == "GangTimedOut").count();
+            (report.timed_out.is_some(), told)
+        };
+        assert_eq!(look(late(None, State::Empty)), (false, 0));
+        assert_eq!(look(late(Some(59), State::Waiting(None))), (false, 0));
+        assert_eq!(look(late(Some(60), State::Waiting(None))), (true, 1));
+        // The write may have failed: it is due until it is done, and told once.
+        assert_eq!(look(late(Some(61), State::Waiting(None))), (true, 0));
+        assert_eq!(look(gang(4, 7200)), (false, 0));
+        // A replacement that waits has its own time.
+        assert_eq!(look(late(Some(1), State::Waiting(None))), (false, 0));
+        assert_eq!(look(late(Some(60), State::Waiting(None))), (true, 1));
+    }
+
+    #[test]
+    fn a_gang_that_was_due_while_nobody_looked_is_suspended_and_told() {
+        let due = |action: TimeoutAction| {
+            let actions = Actions {
+                timeout: Some((Duration::from_secs(60), action)),
+                ..Actions::default()
+            };
+            let (now, standing) = (Instant::now(), gang(0, 7200));
+            let mut report = Report::default();
+            GangHistory::new(&standing, &actions, now).update(
+                now,
+                &standing,
+                &actions,
+                &mut report,
+            );
+            (report.timed_out, report.reasons().count())
+        };
+        assert_eq!(
+            due(TimeoutAction::Suspend),
+            (Some(TimeoutAction::Suspend), 1)
+        );
+        // Only to be told, and whoever looked then has told it.
+        assert_eq!(due(TimeoutAction::Wait), (Some(TimeoutAction::Wait), 0));
+    }
+
+    /// What is said of a gang of which so many are placed at these seconds, each time as broken.
+    fn broken(age: u64, looks: &[(u64, usize)]) -> Vec<Option<String>> {
+        let (start, actions) = (Instant::now(), Actions::default());
+        let mut history = GangHistory::new(&gang(looks[0].1, age), &actions, start);
+        let mut said = Vec::new();
+        for (second, bound) in looks {
+            let (mut report, now) = (Report::default(), start + Duration::from_secs(*second));
+            history.update(now, &gang(*bound, age + second), &actions, &mut report);
+            said.push(report.broken);
+        }
+        said
+    }
+
+    #[test]
+    fn a_gang_that_is_being_placed_is_not_broken() {
+        assert_eq!(broken(0, &[(0, 1), (4, 3), (5, 4)]), [None, None, None]);
+    }
+
+    #[test]
+    fn a_broken_gang_is_broken_in_the_same_words_until_it_is_whole() {
+        let said = broken(
+            0,
+            &[(0, 3), (5, 3), (6, 2), (90, 0), (91, 3), (92, 4), (93, 3)],
+        );
+        let note = said[1].clone().unwrap();
+        assert!(
+            note.contains("3 pods are placed without the others"),
+            "{note}"
+        );
+        let kept = Some(note);
+        let expected = [&None, &kept, &kept, &kept, &kept, &None, &None];
+        assert_eq!(said.iter().collect::<Vec<_>>(), expected);
+    }
+
+    /// Muster may have been restarted since, and has not seen that it was whole.
+    #[test]
+    fn an_old_gang_that_has_lost_members_is_not_broken() {
+        assert_eq!(broken(300, &[(0, 3), (9, 3)]), [None, None]);
+    }
+}

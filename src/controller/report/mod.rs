@@ -1,0 +1,6 @@
+//! What users are told of their gangs: events ([`events`], with what was told of each gang before in
+//! [`gang_history`]) and a condition in the workload's status ([`condition`]). Decides nothing.
+
+pub mod condition;
+pub mod events;
+mod gang_history;

@@ -1,0 +1,62 @@
+//! How the workloads of a kind are watched, and how their members and objects are found: from the
+//! kind's facts. It names none.
+
+use std::pin::pin;
+
+use futures::StreamExt as _;
+use kube::Client;
+use kube::core::ApiResource;
+use kube::runtime::{WatchStreamExt as _, watcher};
+
+use super::cache::stored::Stored;
+use super::run::watch;
+use super::write::resource;
+use crate::gang::keys;
+use crate::scheduler::object::MANAGED_BY;
+use crate::workload::Facts;
+use crate::workload::facts::Lives;
+
+/// The kind as kube's client wants it.
+pub fn api_resource(facts: &Facts) -> ApiResource {
+    let kind = facts.kind;
+    resource(kind.group, kind.version, kind.name)
+}
+
+/// Waits until there is one: of a kind that nobody uses nothing else is watched.
+pub async fn appear(facts: &Facts, client: &Client) {
+    let events = watch::<Stored>(client, &api_resource(facts), watcher::Config::default());
+    let mut seen = pin!(events.touched_objects());
+    while let Some(seen) = seen.next().await {
+        match seen {
+            Ok(_) => return,
+            Err(error) => tracing::warn!(%error, kind = facts.kind.plural, "cannot watch"),
+        }
+    }
+}
+
+/// Which pods are members: each kind's own, so that no pod is kept twice.
+pub fn members(facts: &Facts) -> String {
+    format!("{},{}", keys::GANG, facts.members.name)
+}
+
+/// Which objects Muster made for this kind.
+pub fn objects(facts: &Facts) -> String {
+    let life = match facts.members.lives {
+        Lives::Attempts => format!("!{}", keys::LIFE),
+        Lives::Replicas => keys::LIFE.to_owned(),
+    };
+    format!("{}={},{life}", MANAGED_BY.0, MANAGED_BY.1)
+}
+
+/// The label of a member that says which workload owns it; [`known_as`] is its value.
+pub fn owner_label(facts: &Facts) -> &'static str {
+    facts.members.uid.unwrap_or(facts.members.name)
+}
+
+/// What the members of a workload know it by.
+pub fn known_as<'w>(facts: &Facts, workload: &'w Stored) -> &'w str {
+    match facts.members.uid {
+        Some(_) => workload.uid(),
+        None => workload.name(),
+    }
+}

@@ -1,0 +1,141 @@
+//! A workload's plan held against the scheduler that it goes to: for admission, the reconciler and
+//! the command line alike.
+//!
+//! Pure. It knows neither a kind of workload nor a scheduler by name.
+
+use crate::gang::{FieldError, FieldPath, Located, Owner, Plan, keys};
+use crate::scheduler::{self, Scheduler, Snapshot};
+use crate::workload::{Facts, Origin, Reading, Unasked, Workload, site};
+
+/// A workload with everything that is wrong with it, and its scheduler when one could be found.
+pub struct Judged {
+    pub plan: Plan,
+    pub errors: Vec<FieldError>,
+    pub warnings: Vec<String>,
+    pub unquoted_off: Vec<(Vec<String>, String)>,
+    /// Whether a gang is asked for.
+    pub asked: bool,
+    /// The mode to write down on a workload that is ganged unasked.
+    pub mode: Option<&'static str>,
+    pub backend: Option<&'static dyn Scheduler>,
+}
+
+/// Judges a workload that is stamped now: by the scheduler that was chosen for it before, unless it
+/// names another.
+pub fn new(
+    workload: &dyn Workload,
+    old: Option<&dyn Workload>,
+    namespace: &str,
+    cluster: &Snapshot,
+    unasked: Unasked,
+) -> Judged {
+    let mut reading = workload.read(unasked);
+    let stored = old.and_then(|old| old.meta().annotation(keys::SCHEDULER));
+    if let (None, Some(stored)) = (workload.meta().annotation(keys::SCHEDULER), stored) {
+        let kind = scheduler::parse(stored);
+        let policy = &mut reading.plan.policy;
+        policy.scheduler = kind.map(|kind| Located::new(kind, annotation(keys::SCHEDULER)));
+    }
+    Judged::of(reading, |plan| choose(plan, namespace, cluster))
+}
+
+/// Judges a stored workload, whose gangs keep what was stamped on them.
+pub fn stored(
+    workload: &dyn Workload,
+    namespace: &str,
+    cluster: &Snapshot,
+    unasked: Unasked,
+) -> Judged {
+    Judged::of(workload.read(unasked), |plan| {
+        let kept = site::stamp(workload).map(|stamp| scheduler::stamped(&stamp, cluster));
+        match kept {
+            Some(Ok(backend)) => Ok(backend),
+            _ => choose(plan, namespace, cluster),
+        }
+    })
+}
+
+/// What becomes of workloads of a kind that say nothing of gangs.
+pub fn unasked(facts: &Facts, cluster: &Snapshot) -> Unasked {
+    match cluster.ganged_unasked.contains(&facts.kind.name) {
+        true => Unasked::Gang,
+        false => Unasked::NoGang,
+    }
+}
+
+/// The owner of what is made for a workload.
+pub fn owner(facts: &Facts, of: &Origin<'_>) -> Owner {
+    Owner {
+        api_version: facts.kind.api_version(),
+        kind: facts.kind.name,
+        namespace: of.namespace.to_owned(),
+        name: of.name.to_owned(),
+        uid: of.uid.to_owned(),
+    }
+}
+
+impl Judged {
+    /// Judges what was read; `choose` finds the scheduler of its plan.
+    fn of(
+        reading: Reading,
+        choose: impl FnOnce(&Plan) -> Result<&'static dyn Scheduler, FieldError>,
+    ) -> Self {
+        let mut judged = Self {
+            plan: reading.plan,
+            errors: reading.errors,
+            warnings: reading.warnings,
+            unquoted_off: reading.unquoted_off,
+            asked: reading.asked.is_some(),
+            mode: reading.mode,
+            backend: None,
+        };
+        if judged.plan.parts.is_empty() {
+            return judged;
+        }
+        match choose(&judged.plan) {
+            Err(error) => judged.errors.push(error),
+            Ok(backend) => judged.hold_against(backend),
+        }
+        judged
+    }
+
+    fn hold_against(&mut self, backend: &'static dyn Scheduler) {
+        let kind = backend.kind();
+        let (errors, warnings) = scheduler::refusals(kind, backend.abilities(), &self.plan);
+        self.errors.extend(scheduler::check_scheduler_names(
+            &self.plan,
+            backend.entry(),
+        ));
+        self.errors.extend(errors);
+        self.errors.extend(backend.check(&self.plan));
+        self.warnings.extend(warnings);
+        self.warnings.extend(backend.warnings(&self.plan));
+        self.backend = Some(backend);
+    }
+
+    /// The names of its parts, for the log.
+    pub fn gang(&self) -> String {
+        let parts = self.plan.parts.iter().map(|part| part.name().as_str());
+        parts.collect::<Vec<_>>().join(",")
+    }
+}
+
+/// The scheduler that a new plan goes to on this cluster.
+fn choose(
+    plan: &Plan,
+    namespace: &str,
+    cluster: &Snapshot,
+) -> Result<&'static dyn Scheduler, FieldError> {
+    let kind = scheduler::resolve(plan, namespace, cluster)?;
+    scheduler::backend(kind, cluster).map_err(|unavailable| {
+        let at = match &plan.policy.scheduler {
+            Some(scheduler) => scheduler.at.clone(),
+            None => annotation(keys::SCHEDULER),
+        };
+        FieldError::invalid(at, kind.as_str(), unavailable.to_string())
+    })
+}
+
+fn annotation(key: &str) -> FieldPath {
+    FieldPath::new("metadata").child("annotations").key(key)
+}

@@ -1,0 +1,76 @@
+//! What holds for every LeaderWorkerSet: its API, and which keys may stand where on it.
+
+use crate::workload::facts::{Facts, GangFields, Kind, Lives, Members, Suspension};
+use crate::workload::keys::{self, Labelled, Place};
+
+use super::replica;
+
+pub static KIND: Kind = Kind {
+    group: "leaderworkerset.x-k8s.io",
+    version: "v1",
+    name: "LeaderWorkerSet",
+    plural: "leaderworkersets",
+};
+
+pub static FACTS: Facts = Facts {
+    kind: &KIND,
+    keys: &SET,
+    // It has no other.
+    level: |_| "Replica",
+    suspension: Suspension::None,
+    gang_fields: GangFields::WithTemplate(REMEDY),
+    members: Members {
+        name: replica::NAME,
+        // Its pods do not know it. Those of a set that had the name before are going.
+        uid: None,
+        written: replica::WRITTEN,
+        lives: Lives::Replicas,
+        prepare: replica::prepare,
+        identify: replica::identify,
+        link: replica::link,
+        plans: Some(replica::LEADER),
+    },
+    job_types: None,
+};
+
+/// How what an update may not change by itself is changed.
+pub const REMEDY: &str = "change leaderWorkerTemplate in the same update, which replaces every \
+                          replica anyway, or recreate the LeaderWorkerSet";
+
+const KNOBS: &[&str] = &[
+    keys::GANG_MODE,
+    keys::MIN_COUNT,
+    keys::SCHEDULER,
+    keys::QUEUE,
+    keys::TIMEOUT,
+    keys::TIMEOUT_ACTION,
+    keys::STRICTNESS,
+];
+
+/// The set's own metadata.
+static SET: Place = Place {
+    user: KNOBS,
+    own: &[],
+    labelled: Labelled::No,
+    elsewhere: |key| match key {
+        keys::BUNDLE | keys::BUNDLE_WITH => Some(
+            "the replicas of a LeaderWorkerSet start, roll and restart one by one, and make no \
+             bundle",
+        ),
+        keys::START_BARRIER | keys::START_BARRIER_TARGETS => Some("a start barrier is for JobSets"),
+        _ => None,
+    },
+    nearest: KNOBS,
+};
+
+/// The metadata of its templates.
+pub static TEMPLATE: Place = Place {
+    user: &[],
+    own: &[keys::STAMP],
+    labelled: Labelled::Yes,
+    elsewhere: |key| {
+        let set = KNOBS.contains(&key);
+        set.then_some("put it on the LeaderWorkerSet's own metadata")
+    },
+    nearest: KNOBS,
+};

@@ -1,0 +1,237 @@
+//! The objects that reviews are about: the one enum over the kinds, and how they are read from JSON.
+//!
+//! It knows no kind by name: the table in [`super`] makes the enum, and each kind's folder says what
+//! its object is.
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::child::Child;
+use super::facts::{Facts, Kind};
+use super::view::Meta;
+use super::{Object, Workload};
+use crate::gang::{FieldError, FieldPath};
+
+/// An object that reviews are about: a workload, a child of one, or either.
+pub trait Reviewed {
+    /// Its kind.
+    const KIND: &'static Kind;
+    /// What holds for all workloads of this kind; `None` where its objects are children only.
+    const FACTS: Option<&'static Facts> = None;
+
+    fn meta(&self) -> &Meta<'_>;
+
+    fn workload(&self) -> Option<&dyn Workload> {
+        None
+    }
+
+    fn child(&self) -> Option<Child<'_>> {
+        None
+    }
+
+    /// Reads what its view leaves unread until it is needed, if that can fail.
+    fn check(&self) -> Result<(), FieldError> {
+        Ok(())
+    }
+}
+
+/// One line of the table.
+#[derive(Debug)]
+pub struct Entry {
+    pub kind: &'static Kind,
+    pub facts: Option<&'static Facts>,
+}
+
+/// Makes the enum over all kinds from the table: an object is parsed straight into the view of its
+/// kind while the request is read, which no function over a trait object can do.
+macro_rules! kinds {
+    ($($name:ident: $view:ty,)+) => {
+        /// The kinds that Muster is called for.
+        pub static KINDS: &[object::Entry] = &[$(object::Entry {
+            kind: {
+                type View<'a> = $view;
+                <View<'static> as Reviewed>::KIND
+            },
+            facts: {
+                type View<'a> = $view;
+                <View<'static> as Reviewed>::FACTS
+            },
+        },)+];
+
+        /// An object, as far as Muster reads it.
+        #[derive(Debug)]
+        pub enum Object<'a> {
+            $(
+                #[allow(missing_docs, reason = "the kind says it")]
+                $name(Box<$view>),
+            )+
+            /// Some field has another type than the API says.
+            Unreadable(FieldError),
+        }
+
+        impl<'a> Object<'a> {
+            fn reviewed(&self) -> Result<&dyn object::AnyReviewed, &FieldError> {
+                match self {
+                    $(Self::$name(object) => Ok(&**object),)+
+                    Self::Unreadable(error) => Err(error),
+                }
+            }
+
+            /// Reads an object of a kind of the table.
+            pub(crate) fn deserialize<D>(kind: &Kind, from: D) -> Result<Option<Self>, D::Error>
+            where
+                D: serde::Deserializer<'a>,
+            {
+                use serde::Deserialize as _;
+                use serde::de::Error as _;
+                $({
+                    type View<'a> = $view;
+                    if kind == <View<'static> as Reviewed>::KIND {
+                        let object: Option<Box<View<'a>>> = Option::deserialize(from)?;
+                        return Ok(object.map(Self::$name));
+                    }
+                })+
+                Err(D::Error::custom("a kind that is not in the table"))
+            }
+        }
+    };
+}
+
+pub(crate) use kinds;
+
+/// [`Reviewed`] without its constants, so that it can be a trait object.
+pub trait AnyReviewed {
+    fn meta(&self) -> &Meta<'_>;
+    fn workload(&self) -> Option<&dyn Workload>;
+    fn child(&self) -> Option<Child<'_>>;
+    fn check(&self) -> Result<(), FieldError>;
+}
+
+impl<T: Reviewed> AnyReviewed for T {
+    fn meta(&self) -> &Meta<'_> {
+        Reviewed::meta(self)
+    }
+
+    fn workload(&self) -> Option<&dyn Workload> {
+        Reviewed::workload(self)
+    }
+
+    fn child(&self) -> Option<Child<'_>> {
+        Reviewed::child(self)
+    }
+
+    fn check(&self) -> Result<(), FieldError> {
+        Reviewed::check(self)
+    }
+}
+
+impl<'a> Object<'a> {
+    /// Reads an object from its JSON text; one whose fields do not fit is unreadable.
+    pub fn read(kind: &Kind, json: &'a str) -> Self {
+        let seed = Seed(kind);
+        let deserializer = &mut serde_json::Deserializer::from_str(json);
+        let mut track = serde_path_to_error::Track::new();
+        let tracked = serde_path_to_error::Deserializer::new(deserializer, &mut track);
+        match serde::de::DeserializeSeed::deserialize(seed, tracked) {
+            Ok(Some(object)) => object.checked(),
+            Ok(None) => Self::Unreadable(FieldError::required(FieldPath::default(), "an object")),
+            Err(error) => Self::Unreadable(misfit(json, &track.path(), &error.to_string())),
+        }
+    }
+
+    /// The object, unless a part of it that is read later cannot be.
+    #[must_use]
+    pub fn checked(self) -> Self {
+        match self.reviewed().map(AnyReviewed::check) {
+            Ok(Err(error)) => Self::Unreadable(error),
+            _ => self,
+        }
+    }
+
+    pub fn meta(&self) -> Option<&Meta<'_>> {
+        self.reviewed().ok().map(AnyReviewed::meta)
+    }
+
+    pub fn workload(&self) -> Option<&dyn Workload> {
+        self.reviewed().ok().and_then(AnyReviewed::workload)
+    }
+
+    pub fn child(&self) -> Option<Child<'_>> {
+        self.reviewed().ok().and_then(AnyReviewed::child)
+    }
+}
+
+/// Reads an object of its kind where only the deserializer knows that one comes.
+pub struct Seed<'k>(pub &'k Kind);
+
+impl<'de> serde::de::DeserializeSeed<'de> for Seed<'_> {
+    type Value = Option<Object<'de>>;
+
+    fn deserialize<D: serde::Deserializer<'de>>(self, from: D) -> Result<Self::Value, D::Error> {
+        Object::deserialize(self.0, from)
+    }
+}
+
+/// The kind of an API group's objects, when Muster handles it.
+pub fn kind_of(group: &str, name: &str) -> Option<&'static Kind> {
+    let mut kinds = super::KINDS.iter().map(|entry| entry.kind);
+    kinds.find(|kind| kind.group == group && kind.name == name)
+}
+
+/// The kinds of workloads.
+pub fn workloads() -> impl Iterator<Item = &'static Facts> {
+    super::KINDS.iter().filter_map(|entry| entry.facts)
+}
+
+/// The names of all kinds, for messages.
+pub fn names() -> Vec<&'static str> {
+    super::KINDS.iter().map(|entry| entry.kind.name).collect()
+}
+
+/// Reads a part of an object from its JSON text; the error names the field that does not fit.
+pub fn read_part<'a, T: Deserialize<'a>>(json: &'a str, at: &FieldPath) -> Result<T, FieldError> {
+    let deserializer = &mut serde_json::Deserializer::from_str(json);
+    serde_path_to_error::deserialize(deserializer).map_err(|error| {
+        let inner = misfit(json, error.path(), &error.inner().to_string());
+        let field = match (at.as_str(), inner.field.as_str()) {
+            (at, "." | "") => FieldPath::new(at),
+            ("", inner) => FieldPath::new(inner),
+            (at, inner) if inner.starts_with('[') => FieldPath::new(&format!("{at}{inner}")),
+            (at, inner) => FieldPath::new(at).child(inner),
+        };
+        FieldError { field, ..inner }
+    })
+}
+
+fn misfit(json: &str, path: &serde_path_to_error::Path, error: &str) -> FieldError {
+    // serde_json ends with " at line 1 column 234", which means nothing to a user.
+    let detail = error.split(" at line ").next().unwrap_or(error);
+    let value = value_at(json, path);
+    FieldError::invalid(FieldPath::new(&path.to_string()), value, plain(detail))
+}
+
+/// serde's message in a user's words.
+fn plain(detail: &str) -> String {
+    let Some((found, expected)) = detail.split_once(", expected ") else {
+        return detail.to_owned();
+    };
+    let expected = match expected.split(' ').next() {
+        Some("i64" | "u32" | "u64") => "a whole number",
+        Some("struct") => "an object",
+        _ => expected,
+    };
+    let found = found.strip_prefix("invalid type: ").unwrap_or(found);
+    format!("expected {expected}, got {found}")
+}
+
+/// The value that does not fit, for the message.
+fn value_at(json: &str, path: &serde_path_to_error::Path) -> Value {
+    use serde_path_to_error::Segment;
+    let root: Value = serde_json::from_str(json).unwrap_or_default();
+    let step = |value: Value, segment: &Segment| match segment {
+        Segment::Seq { index } => value.get(index).cloned(),
+        Segment::Map { key } => value.get(key).cloned(),
+        Segment::Enum { .. } | Segment::Unknown => None,
+    };
+    path.iter().try_fold(root, step).unwrap_or_default()
+}

@@ -1,0 +1,46 @@
+//! Pods: children of workloads, directly or by a Job. One that asks for a gang itself is refused.
+
+use serde::Deserialize;
+
+use super::child::{Child, Holder, Pods};
+use super::facts::Kind;
+use super::object::Reviewed;
+use super::template::PodSpec;
+use super::view::{Meta, or_default};
+
+pub static KIND: Kind = Kind {
+    group: "",
+    version: "v1",
+    name: "Pod",
+    plural: "pods",
+};
+
+/// A pod, as far as its link goes.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Pod<'a> {
+    #[serde(borrow, deserialize_with = "or_default")]
+    metadata: Meta<'a>,
+    #[serde(borrow, deserialize_with = "or_default")]
+    spec: PodSpec<'a>,
+}
+
+impl Reviewed for Pod<'_> {
+    const KIND: &'static Kind = &KIND;
+
+    fn meta(&self) -> &Meta<'_> {
+        &self.metadata
+    }
+
+    fn child(&self) -> Option<Child<'_>> {
+        Some(Child {
+            meta: &self.metadata,
+            pods: Pods {
+                holder: Holder::Pod,
+                meta: Some(&self.metadata),
+                spec: &self.spec,
+            },
+            unserved: "this version of Muster makes no gangs of single pods; use a JobSet",
+        })
+    }
+}

@@ -1,0 +1,97 @@
+//! What is seen of the pods of gangs. Plain data, stripped to what a decision needs.
+
+use std::sync::Arc;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use k8s_openapi::jiff::Timestamp;
+
+use super::child::{self, identify};
+use crate::gang::{Identity, Stamp};
+
+/// A member of a gang, as the reconciler sees it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SeenPod {
+    pub uid: String,
+    /// Its gang, in the round that it was made in. Pods of one gang share it.
+    pub gang: Arc<Identity>,
+    /// Its role, where its template does not tell it.
+    pub role: Option<&'static str>,
+    /// Its stamp, where its gang's objects are made from that.
+    pub stamp: Option<Arc<Stamp>>,
+    pub link: LinkState,
+    pub phase: PodPhase,
+    pub created: Option<Timestamp>,
+    /// It is being deleted.
+    pub going: bool,
+    /// Why the scheduler has not placed it, in its own words.
+    pub unscheduled: Option<String>,
+}
+
+impl SeenPod {
+    /// Reads a member from its metadata: by the same labels and stamp as admission. `None` for a
+    /// pod that does not tell its gang.
+    pub fn read(meta: &ObjectMeta, phase: PodPhase, unscheduled: Option<String>) -> Option<Self> {
+        let parent = child::parent(meta)?;
+        let stamp = child::stamp(meta).ok()?;
+        let plans = parent.members.plans;
+        let kept = plans.map(|_| Arc::new(stamp.clone()));
+        let namespace = meta.namespace.as_deref().unwrap_or_default();
+        let member = identify(meta, namespace, stamp, child::round(meta)).ok()?;
+        Some(Self {
+            uid: meta.uid.clone().unwrap_or_default(),
+            gang: Arc::new(member.identity().clone()),
+            role: member.role,
+            stamp: kept.filter(|_| member.role == plans),
+            link: (parent.members.link)(meta),
+            phase,
+            created: meta.creation_timestamp.as_ref().map(|time| time.0),
+            going: meta.deletion_timestamp.is_some(),
+            unscheduled,
+        })
+    }
+}
+
+#[cfg(test)]
+impl SeenPod {
+    /// A linked pod that waits.
+    pub fn example() -> Self {
+        Self {
+            uid: "4d1c".to_owned(),
+            gang: Arc::default(),
+            role: None,
+            stamp: None,
+            link: LinkState::Linked,
+            phase: PodPhase::Pending,
+            created: None,
+            going: false,
+            unscheduled: None,
+        }
+    }
+}
+
+/// Whether Muster has linked a pod.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LinkState {
+    Linked,
+    /// Its workload's controller gangs it itself.
+    Elsewhere,
+    /// It was created while Muster's webhooks were not called.
+    Missing,
+}
+
+/// A pod's phase, as far as a gang cares.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PodPhase {
+    Pending,
+    /// On a node, and not finished.
+    Bound,
+    Succeeded,
+    Failed,
+}
+
+impl PodPhase {
+    /// Whether the pod still counts for its gang's objects.
+    pub fn is_live(self) -> bool {
+        matches!(self, Self::Pending | Self::Bound)
+    }
+}

@@ -1,0 +1,186 @@
+//! The README and the pages of `docs/` keep their word: messages are those of the fixtures, commands
+//! exist and print what is shown, links and names of tests lead somewhere.
+
+mod commands;
+mod page;
+
+use std::collections::BTreeSet;
+
+use page::{pages, read, text_under};
+
+#[test]
+fn every_message_in_a_table_is_one_that_muster_says() {
+    let said = text_under("fixtures", "snap");
+    let mut checked = 0;
+    for page in pages() {
+        for line in page.text.lines().filter(|line| line.starts_with("| ")) {
+            let Some((_, rest)) = line.split_once("| `") else {
+                continue;
+            };
+            let message = rest.trim_end_matches(" |").trim_end_matches('`');
+            let is_message = ["Unsupported", "Forbidden", "Invalid", "Not found"]
+                .iter()
+                .any(|word| message.contains(&format!(": {word}")));
+            if is_message {
+                assert!(said.contains(message), "no fixture says: {message}");
+                checked += 1;
+            }
+        }
+    }
+    assert!(checked >= 20, "only {checked} messages found");
+}
+
+#[test]
+fn every_key_is_documented() {
+    let page = read("docs/writing-gangs.md");
+    let documented = |key: &str| page.contains(&format!("`muster.dev/{key}`"));
+    for key in [
+        "gang-mode",
+        "min-count",
+        "bundle",
+        "bundle-with",
+        "scheduler",
+        "queue",
+        "timeout",
+        "timeout-action",
+        "strictness",
+        "start-barrier",
+        "start-barrier-targets",
+        "gang",
+        "index",
+        "stamp",
+        "round",
+    ] {
+        assert!(documented(key), "{key}");
+    }
+    // What is added later must not be forgotten here.
+    for rest in text_under("src", "rs")
+        .split(": &str = \"muster.dev/")
+        .skip(1)
+    {
+        let key = rest.split('"').next().unwrap();
+        let is_condition = key.starts_with(char::is_uppercase);
+        assert!(key.is_empty() || is_condition || documented(key), "{key}");
+    }
+}
+
+#[test]
+fn every_event_and_reason_is_documented() {
+    let page = read("docs/tells.md");
+    let mut checked = 0;
+    for rest in text_under("src/controller", "rs").split('"') {
+        let named = rest.strip_prefix("Gang").or(rest.strip_prefix("NoGang"));
+        let is_word = |tail: &str| tail.chars().all(|c| c.is_ascii_alphabetic());
+        if named.is_some_and(is_word) && rest != "Gang" {
+            assert!(page.contains(&format!("`{rest}`")), "{rest}");
+            checked += 1;
+        }
+    }
+    assert!(checked >= 10, "only {checked} words found");
+}
+
+/// The page of schedulers names tests that exist.
+#[test]
+fn every_test_that_is_named_exists() {
+    let page = read("docs/schedulers.md");
+    let table = page
+        .split("## What Muster adds to your scheduler")
+        .nth(1)
+        .and_then(|rest| rest.split("\n## ").next())
+        .unwrap();
+    let list = read("tests/cluster/tests/mod.rs");
+    let names: BTreeSet<&str> = list
+        .split(|c: char| !c.is_ascii_alphanumeric() && c != '_')
+        .collect();
+    let matrix = text_under("tests/cluster/tests/matrix", "rs").to_lowercase();
+    let rows = table.lines().filter(|line| line.starts_with("| "));
+    let mut checked = 0;
+    for row in rows {
+        let cell = row.trim_end_matches(" |").rsplit("| ").next().unwrap();
+        for name in cell.split('`').skip(1).step_by(2) {
+            let listed = match name.strip_prefix("matrix::") {
+                Some(column) => matrix.contains(column),
+                None => names.contains(name),
+            };
+            assert!(listed, "no test {name}");
+            checked += 1;
+        }
+    }
+    assert!(checked >= 20, "only {checked} tests are named");
+    // Elsewhere in the prose a name of several words is a test's.
+    for page in pages() {
+        for span in page.spans() {
+            let is_word = |c: char| c.is_ascii_lowercase() || c == '_';
+            if span.matches('_').count() >= 3 && span.chars().all(is_word) {
+                assert!(names.contains(span.as_str()), "no test {span}");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_matrix_has_the_rows_that_the_tests_write() {
+    let written = text_under("tests/cluster/tests/matrix", "rs");
+    let page = read("docs/matrix.md");
+    let rows = page.lines().filter(|line| line.starts_with("| ")).skip(1);
+    let mut checked = 0;
+    for row in rows {
+        let title = row.split('|').nth(1).unwrap().trim();
+        assert!(written.contains(&format!("\"{title}\"")), "{title}");
+        checked += 1;
+    }
+    assert!(checked >= 9, "only {checked} rows");
+}
+
+#[test]
+fn every_link_leads_somewhere() {
+    let pages = pages();
+    let mut checked = 0;
+    for page in &pages {
+        for link in page.links() {
+            if link.contains("://") {
+                continue;
+            }
+            let (path, anchor) = link.split_once('#').unwrap_or((&link, ""));
+            let target = match path {
+                "" => page.path.clone(),
+                path => page.path.parent().unwrap().join(path),
+            };
+            let found = target.canonicalize();
+            let found = found.unwrap_or_else(|_| panic!("{}: no file {link}", page.name()));
+            if !anchor.is_empty() {
+                let other = pages.iter().find(|other| other.path == found);
+                let other = other.unwrap_or_else(|| panic!("{}: no page {link}", page.name()));
+                let anchors = other.anchors();
+                assert!(
+                    anchors.contains(anchor),
+                    "{}: no heading {link} among {anchors:?}",
+                    page.name()
+                );
+            }
+            checked += 1;
+        }
+    }
+    assert!(checked >= 40, "only {checked} links found");
+}
+
+#[test]
+fn every_page_is_reached_from_the_readme() {
+    let readme = read("README.md");
+    for page in pages() {
+        let name = page.name();
+        if name.starts_with("docs/") {
+            assert!(readme.contains(&format!("({name})")), "no link to {name}");
+        }
+    }
+}
+
+#[test]
+fn lines_are_wrapped_at_100_characters() {
+    for page in pages() {
+        for line in page.prose() {
+            let long = line.chars().count() > 100 && !line.starts_with('|');
+            assert!(!long, "{}: {line}", page.name());
+        }
+    }
+}

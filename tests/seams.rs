@@ -1,0 +1,153 @@
+//! The seams of the code base: what is known of one scheduler stands in that scheduler's files and
+//! nowhere else, so that another one costs one file and one line.
+//!
+//! Looks at identifiers and string literals of `src/`; comments may explain with names.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Every Rust file under `src/`, by its path from there.
+fn sources() -> Vec<(String, String)> {
+    fn walk(dir: &Path, found: &mut Vec<PathBuf>) {
+        for entry in fs::read_dir(dir).unwrap() {
+            let path = entry.unwrap().path();
+            match path.is_dir() {
+                true => walk(&path, found),
+                false if path.extension().is_some_and(|e| e == "rs") => found.push(path),
+                false => {}
+            }
+        }
+    }
+    let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut paths = Vec::new();
+    walk(&src, &mut paths);
+    paths.sort();
+    let read = |path: PathBuf| {
+        let name = path.strip_prefix(&src).unwrap().to_str().unwrap();
+        (name.replace('\\', "/"), fs::read_to_string(&path).unwrap())
+    };
+    paths.into_iter().map(read).collect()
+}
+
+/// A file's text without its comments; strings keep theirs.
+fn without_comments(text: &str) -> String {
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some(first) = rest.chars().next() {
+        let taken = if rest.starts_with("//") {
+            let end = rest.find('\n').unwrap_or(rest.len());
+            rest = &rest[end..];
+            continue;
+        } else if let Some(raw) = raw_string(rest) {
+            raw
+        } else if first == '"' {
+            string(rest)
+        } else if rest.starts_with("'\"'") {
+            3
+        } else {
+            first.len_utf8()
+        };
+        out.push_str(&rest[..taken]);
+        rest = &rest[taken..];
+    }
+    out
+}
+
+/// The length of a raw string that starts here.
+fn raw_string(text: &str) -> Option<usize> {
+    let hashes = text.strip_prefix('r')?;
+    let fence = hashes.len() - hashes.trim_start_matches('#').len();
+    let body = hashes[fence..].strip_prefix('"')?;
+    let close = format!("\"{}", "#".repeat(fence));
+    let end = body.find(&close)?;
+    Some(1 + fence + 1 + end + close.len())
+}
+
+/// The length of a string that starts here.
+fn string(text: &str) -> usize {
+    let mut escaped = false;
+    for (at, c) in text.char_indices().skip(1) {
+        match c {
+            _ if escaped => escaped = false,
+            '\\' => escaped = true,
+            '"' => return at + 1,
+            _ => {}
+        }
+    }
+    text.len()
+}
+
+/// The words of identifiers and strings: `NativeLink`, `native_link` and `"native-link"` are the
+/// words native and link.
+fn words(line: &str) -> Vec<String> {
+    let mut words = vec![String::new()];
+    let mut lower = false;
+    for c in line.chars() {
+        if !c.is_alphanumeric() || c.is_uppercase() && lower {
+            words.push(String::new());
+        }
+        lower = c.is_lowercase();
+        if c.is_alphanumeric() {
+            words.last_mut().unwrap().extend(c.to_lowercase());
+        }
+    }
+    words.retain(|word| !word.is_empty());
+    words
+}
+
+/// Whether a line names one scheduler. `native` and `kai` are parts of other words too.
+fn names_a_scheduler(line: &str) -> bool {
+    let plain = line.to_lowercase();
+    let names = ["volcano", "coscheduling", "koordinator", "yunikorn"];
+    names.iter().any(|name| plain.contains(name))
+        || words(line)
+            .iter()
+            .any(|word| word == "native" || word == "kai")
+}
+
+#[test]
+fn a_scheduler_is_named_in_its_own_files_only() {
+    let mut named = Vec::new();
+    for (name, text) in sources() {
+        if name.starts_with("scheduler/") {
+            continue;
+        }
+        for line in without_comments(&text).lines() {
+            // An example of a command line needs some scheduler's name.
+            let example = name == "args.rs" && line.starts_with("  muster ");
+            if !example && names_a_scheduler(line) {
+                named.push(format!("{name}: {}", line.trim()));
+            }
+        }
+    }
+    assert!(named.is_empty(), "{}", named.join("\n"));
+}
+
+#[test]
+fn names_are_found_in_identifiers_and_strings_and_not_in_comments() {
+    let code = without_comments(
+        "let a = \"// \\\" kai\"; // volcano\nlet b = r#\"a \" native\"#; /// native\nlet c = '\"'; // kai",
+    );
+    assert_eq!(
+        code,
+        "let a = \"// \\\" kai\"; \nlet b = r#\"a \" native\"#; \nlet c = '\"'; "
+    );
+    for line in [
+        "Native::new",
+        "NATIVE",
+        "\"native-1.37\"",
+        "native_link",
+        "is_kai()",
+        "enableYuniKorn",
+    ] {
+        assert!(names_a_scheduler(line), "{line}");
+    }
+    for line in [
+        "SubjectAlternativeName",
+        "alternatives",
+        "kaiser",
+        "scheduler",
+    ] {
+        assert!(!names_a_scheduler(line), "{line}");
+    }
+}
