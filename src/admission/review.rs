@@ -129,9 +129,14 @@ impl<'a> Review<'a> {
         }
     }
 
+    /// Who sent the request.
+    pub fn user(&self) -> Option<&str> {
+        self.username.as_deref()
+    }
+
     /// Whether a controller, and not a person, sent the request.
     pub fn by_service_account(&self) -> bool {
-        let user = self.username.as_deref();
+        let user = self.user();
         user.is_some_and(|user| user.starts_with("system:serviceaccount:"))
     }
 }

@@ -5,6 +5,7 @@
 
 mod changes;
 mod fixed;
+mod own_keys;
 mod with_template;
 
 use serde_json::Value;
@@ -56,8 +57,11 @@ struct Update<'r> {
 
 fn create(phase: Phase, review: &Review<'_>, new: &dyn Workload, cluster: &Snapshot) -> Decided {
     let unasked = judge::unasked(new.facts(), cluster);
-    let judged = judge::new(new, None, review.namespace(), cluster, unasked);
-    write(phase, new, judged, PatchBuilder::default())
+    let mut judged = judge::new(new, None, review.namespace(), cluster, unasked);
+    let mut patch = PatchBuilder::default();
+    let guarded = own_keys::guard(phase, review, None, new, cluster, &mut patch);
+    judged.errors.extend(guarded);
+    write(phase, new, judged, patch)
 }
 
 /// Stamps a workload in the first phase, and looks for the stamps in the second.

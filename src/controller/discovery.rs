@@ -4,12 +4,16 @@
 
 use std::time::Duration;
 
+use k8s_openapi::api::authentication::v1::SelfSubjectReview;
 use kube::Client;
+use kube::api::{Api, PostParams};
 use kube::core::{ApiResource, GroupVersionKind};
 
 use crate::gang::SchedulerKind;
 use crate::gang::link::LinkPlace;
-use crate::scheduler::{self, Api, Entry, JobTemplates, Probe, Release, Served, Snapshot};
+use crate::scheduler::{
+    self, Api as SchedulerApi, Entry, JobTemplates, Probe, Release, Served, Snapshot,
+};
 use crate::workload::{Facts, object};
 
 /// How often the cluster is looked at again: CRDs come and go while Muster runs.
@@ -23,6 +27,8 @@ pub struct Found {
     pub probes: Vec<Probe>,
     pub job_templates: JobTemplates,
     pub release: Option<Release>,
+    /// The user that Muster is.
+    pub own_user: Option<String>,
     /// The workloads that exist here at all.
     pub workloads: Vec<&'static Facts>,
     /// The kinds of objects that Muster makes on this cluster, as (group/version, kind).
@@ -34,6 +40,7 @@ pub async fn discover(client: &Client) -> Result<Found, kube::Error> {
     let version = client.apiserver_version().await?;
     let mut found = Found {
         release: Release::read(&version.major, &version.minor),
+        own_user: own_user(client).await?,
         served: Vec::new(),
         probes: Vec::new(),
         job_templates: JobTemplates::KeepLinks,
@@ -70,11 +77,21 @@ pub async fn discover(client: &Client) -> Result<Found, kube::Error> {
     Ok(found)
 }
 
+/// Who Muster is to the apiserver; every authenticated user may ask (Kubernetes 1.28 and later).
+async fn own_user(client: &Client) -> Result<Option<String>, kube::Error> {
+    let api: Api<SelfSubjectReview> = Api::all(client.clone());
+    let review = api
+        .create(&PostParams::default(), &SelfSubjectReview::default())
+        .await?;
+    let user = review.status.and_then(|status| status.user_info);
+    Ok(user.and_then(|user| user.username))
+}
+
 /// The first of a scheduler's APIs whose resources are all served.
 async fn served_api(
     client: &Client,
     entry: &'static Entry,
-) -> Result<Option<&'static Api>, kube::Error> {
+) -> Result<Option<&'static SchedulerApi>, kube::Error> {
     for api in entry.apis {
         if serves_all(client, api).await? {
             return Ok(Some(api));
@@ -83,7 +100,7 @@ async fn served_api(
     Ok(None)
 }
 
-async fn serves_all(client: &Client, api: &Api) -> Result<bool, kube::Error> {
+async fn serves_all(client: &Client, api: &SchedulerApi) -> Result<bool, kube::Error> {
     for resource in api.resources {
         if !serves(client, api.version, resource.plural).await? {
             return Ok(false);
@@ -160,6 +177,7 @@ impl Found {
             namespaces: last.namespaces.clone(),
             job_templates: self.job_templates,
             ganged_unasked: last.ganged_unasked.clone(),
+            own_user: self.own_user.clone(),
             release: self.release,
         }
     }

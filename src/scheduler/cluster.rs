@@ -69,6 +69,9 @@ pub struct Snapshot {
     pub job_templates: JobTemplates,
     /// Kinds of workloads that are gangs although they say nothing of it, by configuration.
     pub ganged_unasked: Vec<&'static str>,
+    /// Muster's own user, where there is a cluster: keys that Muster alone writes are taken from
+    /// nobody else.
+    pub own_user: Option<String>,
     /// What the apiserver runs, where one was asked.
     pub release: Option<Release>,
 }
@@ -93,6 +96,7 @@ impl Snapshot {
             namespaces: HashMap::new(),
             job_templates: JobTemplates::KeepLinks,
             ganged_unasked: Vec::new(),
+            own_user: None,
             release: None,
         };
         dialect.assume(&mut cluster);

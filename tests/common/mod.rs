@@ -48,7 +48,10 @@ pub fn store(dir: &str, name: &str, shown: &str) {
 }
 
 pub fn cluster() -> Snapshot {
-    Snapshot::assumed(SchedulerKind::NATIVE, Dialect::V1_37)
+    Snapshot {
+        own_user: Some("system:serviceaccount:muster-system:muster".to_owned()),
+        ..Snapshot::assumed(SchedulerKind::NATIVE, Dialect::V1_37)
+    }
 }
 
 /// The documents of a YAML text.

@@ -1,7 +1,7 @@
 //! Updates of workloads whose gang fields never change.
 
 use super::changes::{Links, changes};
-use super::{Update, finish, forgive, normalise};
+use super::{Update, finish, forgive, normalise, own_keys};
 use crate::admission::patch::PatchBuilder;
 use crate::admission::stamps::{self, Stamps};
 use crate::admission::{Decided, Phase};
@@ -63,6 +63,8 @@ pub fn decide(update: &Update<'_>) -> Decided {
         judged.errors.extend(unstamped);
     }
     judged.errors.extend(refused);
+    let guarded = own_keys::guard(phase, review, Some(old), new, cluster, &mut patch);
+    judged.errors.extend(guarded);
     patch.append(stamps::put_back(old, new, &before));
     stamps::stamp_round(&mut patch, old, new, round_after(old, new));
     finish(phase, judged, warnings, patch)
