@@ -268,3 +268,42 @@ fn a_tls_directory_without_a_certificate_is_a_clear_error() {
     assert_eq!(code, Some(2));
     assert!(err.contains("--tls-dir needs tls.crt and tls.key"), "{err}");
 }
+
+/// What `kubectl get -o json` prints of a whole cluster.
+#[test]
+fn check_reads_a_clusters_whole_list_in_little_memory() {
+    let text = std::fs::read_to_string("fixtures/rules/accepted-job-replicas.yaml").unwrap();
+    let jobset = muster::cli::yaml::documents(&text).remove(0).unwrap().value;
+    let item = serde_json::to_string_pretty(&jobset).unwrap();
+    let items = vec![item.as_str(); 10_000].join(",\n");
+    let list = format!("{{\"apiVersion\": \"v1\", \"kind\": \"List\", \"items\": [\n{items}\n]}}");
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("all.json");
+    std::fs::write(&file, list).unwrap();
+    // In KiB, and of addresses: a stricter measure than what is really used.
+    let limit = 200 * 1024;
+    let command = format!(
+        "ulimit -v {limit}; exec {} check {}",
+        env!("CARGO_BIN_EXE_muster"),
+        file.display()
+    );
+    let output = Command::new("sh").args(["-c", &command]).output().unwrap();
+    let printed = String::from_utf8(output.stdout).unwrap();
+    assert!(
+        printed.contains("10000 admitted, 0 refused"),
+        "{:?}",
+        output.stderr
+    );
+}
+
+#[test]
+fn a_list_that_no_cluster_could_hold_is_counted_and_not_made() {
+    let text = std::fs::read_to_string("fixtures/rules/lws.yaml").unwrap();
+    let mut set = muster::cli::yaml::documents(&text).remove(0).unwrap().value;
+    set["spec"]["replicas"] = serde_json::json!(2_000_000_000_u32);
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("many.json");
+    std::fs::write(&file, set.to_string()).unwrap();
+    let (_, printed, _) = run(&["check", file.to_str().unwrap()]);
+    assert!(printed.contains("and 1999999980 more gangs"), "{printed}");
+}

@@ -11,6 +11,7 @@ use super::files::{self, Found, Source};
 use super::gangs;
 pub use super::report::Report;
 use super::report::{ErrorReport, GangReport};
+use super::yaml::YamlError;
 use crate::gang::{FieldError, FieldPath};
 use crate::scheduler::Snapshot;
 use crate::workload::object;
@@ -50,26 +51,27 @@ pub fn run(
         verdict = Verdict::Trouble;
     }
     let mut reports = Vec::new();
-    let mut skipped = BTreeSet::new();
+    let mut count = Count::default();
     for source in &sources {
         for found in files::objects(source) {
-            match found {
-                Ok(found) if admit::kind_of(&found.value).is_none() => {
-                    skipped.insert(kind(&found.value));
+            if found.is_err() {
+                verdict = Verdict::Trouble;
+            }
+            let report = match check_found(source, found, cluster) {
+                Ok(report) => report,
+                Err(skipped) => {
+                    count.skipped.insert(skipped);
+                    continue;
                 }
-                Ok(_) => {}
-                Err(_) => verdict = Verdict::Trouble,
+            };
+            count.note(&report);
+            match output {
+                Output::Text => write!(out, "{}", report.to_text(&source.text))?,
+                Output::Json => reports.push(report),
             }
-        }
-        for report in check_source(source, cluster) {
-            if output == Output::Text {
-                write!(out, "{}", report.to_text(&source.text))?;
-            }
-            reports.push(report);
         }
     }
-    let refused = reports.iter().filter(|report| !report.allowed).count();
-    if refused > 0 {
+    if count.refused > 0 {
         verdict = verdict.max(Verdict::Refused);
     }
     match output {
@@ -77,9 +79,49 @@ pub fn run(
             serde_json::to_writer_pretty(&mut *out, &reports)?;
             writeln!(out)?;
         }
-        Output::Text => summary(&reports, refused, &skipped, out)?,
+        Output::Text => count.summary(out)?,
     }
     Ok(verdict)
+}
+
+/// What was found so far.
+#[derive(Default)]
+struct Count {
+    admitted: usize,
+    refused: usize,
+    gangs: u64,
+    /// The kinds that Muster does not handle.
+    skipped: BTreeSet<String>,
+}
+
+impl Count {
+    fn note(&mut self, report: &Report) {
+        match report.allowed {
+            true => self.admitted += 1,
+            false => self.refused += 1,
+        }
+        self.gangs = self.gangs.saturating_add(report.gang_count);
+    }
+
+    fn summary(&self, out: &mut dyn Write) -> std::io::Result<()> {
+        if self.admitted + self.refused == 0 {
+            let skipped: Vec<&str> = self.skipped.iter().map(String::as_str).collect();
+            let only = match &skipped[..] {
+                [] => String::new(),
+                kinds => format!(", only {}", kinds.join(", ")),
+            };
+            let kinds = super::one_of(&object::names());
+            return writeln!(out, "nothing to check: no {kinds} found{only}");
+        }
+        writeln!(out, "{} admitted, {} refused", self.admitted, self.refused)?;
+        if self.gangs > 0 {
+            writeln!(
+                out,
+                "(a cluster gives each gang's name another ending: it depends on the object's uid)"
+            )?;
+        }
+        Ok(())
+    }
 }
 
 /// What an object says that it is.
@@ -89,55 +131,37 @@ fn kind(object: &Value) -> String {
     kind.trim().to_owned()
 }
 
-fn summary(
-    reports: &[Report],
-    refused: usize,
-    skipped: &BTreeSet<String>,
-    out: &mut dyn Write,
-) -> std::io::Result<()> {
-    if reports.is_empty() {
-        let skipped: Vec<&str> = skipped.iter().map(String::as_str).collect();
-        let only = match &skipped[..] {
-            [] => String::new(),
-            kinds => format!(", only {}", kinds.join(", ")),
-        };
-        let kinds = super::one_of(&object::names());
-        return writeln!(out, "nothing to check: no {kinds} found{only}");
-    }
-    let admitted = reports.len() - refused;
-    writeln!(out, "{admitted} admitted, {refused} refused")?;
-    if reports.iter().any(|report| !report.gangs.is_empty()) {
-        writeln!(
-            out,
-            "(a cluster gives each gang's name another ending: it depends on the object's uid)"
-        )?;
-    }
-    Ok(())
-}
-
 /// Checks every object of one file; kinds that Muster does not handle are skipped.
 pub fn check_source(source: &Source, cluster: &Snapshot) -> Vec<Report> {
-    let found = files::objects(source).into_iter();
+    let found = files::objects(source);
     found
-        .filter_map(|found| match found {
-            Ok(found) => check_object(&source.name, &found, cluster),
-            Err(error) => {
-                let problem = FieldError::invalid(
-                    FieldPath::default(),
-                    serde_json::Value::Null,
-                    error.to_string(),
-                );
-                let mut shown = ErrorReport::new(&problem, Some((error.line, error.column)));
-                shown.text = format!("not readable as YAML: {error}");
-                Some(Report {
-                    document: error.index,
-                    errors: vec![shown],
-                    allowed: false,
-                    ..empty(&source.name)
-                })
-            }
-        })
+        .filter_map(|found| check_found(source, found, cluster).ok())
         .collect()
+}
+
+/// Checks one object; an error is what it is where Muster does not handle its kind.
+fn check_found(
+    source: &Source,
+    found: Result<Found<'_>, YamlError>,
+    cluster: &Snapshot,
+) -> Result<Report, String> {
+    match found {
+        Ok(found) => {
+            let report = check_object(&source.name, &found, cluster);
+            report.ok_or_else(|| kind(&found.value))
+        }
+        Err(error) => {
+            let problem = FieldError::invalid(FieldPath::default(), Value::Null, error.to_string());
+            let mut shown = ErrorReport::new(&problem, Some((error.line, error.column)));
+            shown.text = format!("not readable as YAML: {error}");
+            Ok(Report {
+                document: error.index,
+                errors: vec![shown],
+                allowed: false,
+                ..empty(&source.name)
+            })
+        }
+    }
 }
 
 fn empty(file: &str) -> Report {
@@ -151,13 +175,14 @@ fn empty(file: &str) -> Report {
         errors: Vec::new(),
         warnings: Vec::new(),
         gangs: Vec::new(),
+        gang_count: 0,
     }
 }
 
-fn check_object(file: &str, found: &Found, cluster: &Snapshot) -> Option<Report> {
+fn check_object(file: &str, found: &Found<'_>, cluster: &Snapshot) -> Option<Report> {
     let kind = admit::kind_of(&found.value)?;
     let mut report = Report {
-        document: found.document.index,
+        document: found.document,
         kind: kind.name.to_owned(),
         ..empty(file)
     };
@@ -167,10 +192,10 @@ fn check_object(file: &str, found: &Found, cluster: &Snapshot) -> Option<Report>
             report.name.clone_from(&admitted.name);
             report.allowed = admitted.errors.is_empty();
             report.warnings.clone_from(&admitted.warnings);
-            let shown = |error| ErrorReport::new(error, Some(position(found, error)));
+            let shown = |error| ErrorReport::new(error, Some(found.position(error.field.as_str())));
             report.errors = admitted.errors.iter().map(shown).collect();
             if report.allowed {
-                report.gangs = reported(&admitted, cluster);
+                (report.gangs, report.gang_count) = reported(&admitted, cluster);
             }
         }
         Err(error) => {
@@ -186,21 +211,13 @@ fn check_object(file: &str, found: &Found, cluster: &Snapshot) -> Option<Report>
     Some(report)
 }
 
-fn position(found: &Found, error: &FieldError) -> (usize, usize) {
-    let path = error.field.as_str();
-    let path = match found.prefix.as_str() {
-        "" => path.to_owned(),
-        prefix => format!("{prefix}.{path}"),
-    };
-    found.document.position(&path)
-}
-
-fn reported(admitted: &Admitted, cluster: &Snapshot) -> Vec<GangReport> {
+/// The first gangs of an admitted object, and how many there are.
+fn reported(admitted: &Admitted, cluster: &Snapshot) -> (Vec<GangReport>, u64) {
     gangs::with_gangs(admitted, cluster, |found| {
         let gangs = found.starts.iter().flat_map(gangs::gangs);
-        gangs
-            .map(|gang| GangReport::new(found.facts, &gang))
-            .collect()
+        let shown = gangs.take(gangs::SHOWN);
+        let shown = shown.map(|gang| GangReport::new(found.facts, &gang));
+        (shown.collect(), found.count)
     })
     .unwrap_or_default()
 }

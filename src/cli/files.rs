@@ -2,10 +2,12 @@
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
 use serde_json::Value;
+use serde_json::value::RawValue;
 
-use super::yaml::{self, Document};
+use super::yaml::{self, Document, YamlError};
 
 /// Why a path could not be read.
 #[derive(Debug, thiserror::Error)]
@@ -93,46 +95,129 @@ fn read_one(path: &Path) -> Result<Source, FileError> {
     })
 }
 
-/// An object of a file, with the document that it came from.
+/// An object of a file, and where it stands.
 #[derive(Debug)]
-pub struct Found {
-    pub document: Document,
+pub struct Found<'s> {
     pub value: Value,
-    /// Where the object starts within its document, as a path prefix: `items[2]` in a List.
-    pub prefix: String,
+    /// Which document of the file it is in, from 0.
+    pub document: usize,
+    origin: Origin<'s>,
+}
+
+/// Where an object comes from.
+#[derive(Debug)]
+enum Origin<'s> {
+    /// A document, or an item of the list that it is: `items[2]`.
+    Document {
+        document: Rc<Document>,
+        prefix: String,
+    },
+    /// An item of a JSON list, which is read by itself.
+    Item {
+        text: &'s str,
+        line: usize,
+        column: usize,
+    },
+}
+
+impl Found<'_> {
+    /// Line and column, from 1, of a field of the object; of its nearest parent where the field is
+    /// not there.
+    pub fn position(&self, path: &str) -> (usize, usize) {
+        match &self.origin {
+            Origin::Document { document, prefix } => match prefix.as_str() {
+                "" => document.position(path),
+                prefix => document.position(&format!("{prefix}.{path}")),
+            },
+            Origin::Item { text, line, column } => {
+                // Only an error asks for it, so that most items are never read with their places.
+                let documents = yaml::documents(text);
+                let first = documents.into_iter().find_map(Result::ok);
+                match first.map(|document| document.position(path)) {
+                    Some((1, inner)) => (*line, column + inner - 1),
+                    Some((below, inner)) => (line + below - 1, inner),
+                    None => (*line, *column),
+                }
+            }
+        }
+    }
 }
 
 /// The objects of a file in order; what cannot be read is an error in its place.
-pub fn objects(source: &Source) -> Vec<Result<Found, yaml::YamlError>> {
-    let mut found = Vec::new();
-    for document in yaml::documents(&source.text) {
-        match document {
-            Err(error) => found.push(Err(error)),
-            Ok(document) => flatten(document, &mut found),
-        }
+///
+/// A JSON list, which is what `kubectl get -o json` prints, is read item by item: a cluster's whole
+/// list of workloads never stands in memory as values.
+pub fn objects(source: &Source) -> Box<dyn Iterator<Item = Result<Found<'_>, YamlError>> + '_> {
+    match json_items(&source.text) {
+        Some(items) => Box::new(items.map(Ok)),
+        None => Box::new(yaml::documents(&source.text).into_iter().flat_map(flatten)),
     }
-    found
 }
 
-fn flatten(document: Document, found: &mut Vec<Result<Found, yaml::YamlError>>) {
-    let items = match (document.value["kind"].as_str(), &document.value["items"]) {
-        (Some(kind), Value::Array(items)) if kind.ends_with("List") => items.clone(),
-        _ => {
-            let value = document.value.clone();
-            let prefix = String::new();
-            found.push(Ok(Found {
-                document,
-                value,
-                prefix,
-            }));
-            return;
-        }
+fn flatten<'s>(document: Result<Document, YamlError>) -> Vec<Result<Found<'s>, YamlError>> {
+    let mut document = match document {
+        Ok(document) => document,
+        Err(error) => return vec![Err(error)],
     };
-    for (i, value) in items.into_iter().enumerate() {
-        found.push(Ok(Found {
-            document: document.clone(),
+    let mut value = document.value.take();
+    let items = match (value["kind"].as_str(), &value["items"]) {
+        (Some(kind), Value::Array(_)) if kind.ends_with("List") => Some(value["items"].take()),
+        _ => None,
+    };
+    let (index, document) = (document.index, Rc::new(document));
+    let found = |value: Value, prefix: String| {
+        Ok(Found {
             value,
-            prefix: format!("items[{i}]"),
-        }));
+            document: index,
+            origin: Origin::Document {
+                document: Rc::clone(&document),
+                prefix,
+            },
+        })
+    };
+    match items {
+        Some(Value::Array(items)) => {
+            let items = items.into_iter().enumerate();
+            items
+                .map(|(i, value)| found(value, format!("items[{i}]")))
+                .collect()
+        }
+        _ => vec![found(value, String::new())],
     }
+}
+
+/// The items of a text that is one JSON list, as far as they are objects.
+fn json_items(text: &str) -> Option<impl Iterator<Item = Found<'_>>> {
+    #[derive(serde::Deserialize)]
+    struct List<'a> {
+        kind: String,
+        #[serde(borrow)]
+        items: Vec<&'a RawValue>,
+    }
+    let list = text.trim_start().starts_with('{');
+    let list: List<'_> = list.then(|| serde_json::from_str(text).ok())??;
+    if !list.kind.ends_with("List") {
+        return None;
+    }
+    let (mut at, mut line, mut column) = (0, 1, 1);
+    Some(list.items.into_iter().filter_map(move |item| {
+        // Where the item stands: the raw value is a piece of the text.
+        let start = (item.get().as_ptr() as usize).checked_sub(text.as_ptr() as usize)?;
+        for c in text.get(at..start)?.chars() {
+            (line, column) = match c {
+                '\n' => (line + 1, 1),
+                _ => (line, column + 1),
+            };
+        }
+        at = start;
+        Some(Found {
+            value: serde_json::from_str(item.get()).ok()?,
+            document: 0,
+            origin: Origin::Item {
+                text: item.get(),
+                line,
+                column,
+            },
+        })
+    }))
 }

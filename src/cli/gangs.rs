@@ -17,9 +17,14 @@ pub struct Gangs<'p> {
     pub owner: Owner,
     pub judged: &'p Judged,
     pub starts: Vec<Start<'p>>,
-    /// A linked child of each gang, as it would be stored.
+    /// How many gangs there are in all.
+    pub count: u64,
+    /// A linked child of each of the first gangs, as it would be stored.
     pub children: Vec<Value>,
 }
+
+/// So many gangs of a workload are shown at most: of a large one the first say it all.
+pub const SHOWN: usize = 100;
 
 /// The gangs of a start, which is one of the workload or of a replica.
 pub fn gangs<'s>(start: &'s Start<'_>) -> Vec<Gang<'s>> {
@@ -50,7 +55,7 @@ pub fn with_gangs<T>(
     };
     let judged = judge::stored(workload, of.namespace, cluster, Unasked::NoGang);
     let mut create = |kind, child| Some(admit::create(kind, &child, cluster).ok()?.object);
-    let children = workload.children(&admitted.object, &of, &judged.plan, &mut create);
+    let children = workload.children(&admitted.object, &of, &judged.plan, SHOWN, &mut create);
     let pods: Vec<SeenPod> = children.iter().filter_map(seen).collect();
     let outlook = workload.outlook(&judged.plan, &of, &pods);
     Some(use_them(Gangs {
@@ -58,6 +63,7 @@ pub fn with_gangs<T>(
         owner: judge::owner(workload.facts(), &of),
         judged: &judged,
         starts: outlook.starts,
+        count: workload.gang_count(&judged.plan),
         children,
     }))
 }

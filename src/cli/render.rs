@@ -71,7 +71,7 @@ enum Rendered {
 }
 
 fn render_found(
-    found: Result<Found, yaml::YamlError>,
+    found: Result<Found<'_>, yaml::YamlError>,
     cluster: &Snapshot,
 ) -> Result<Rendered, Vec<String>> {
     let found = found.map_err(|error| vec![error.to_string()])?;
@@ -84,26 +84,35 @@ fn render_found(
         let messages = admitted.errors.iter().map(ToString::to_string);
         return Err(messages.collect());
     }
-    let rendered = documents(&admitted, cluster).map_err(trouble)?;
-    Ok(Rendered::Documents(rendered, admitted.warnings))
+    let (rendered, gangs) = documents(&admitted, cluster).map_err(trouble)?;
+    let mut warnings = admitted.warnings;
+    if gangs > gangs::SHOWN as u64 {
+        let shown = gangs::SHOWN;
+        warnings.push(format!(
+            "it has {gangs} gangs, and the first {shown} are shown"
+        ));
+    }
+    Ok(Rendered::Documents(rendered, warnings))
 }
 
 /// The documents of one admitted object: itself, a linked child of each gang, and the scheduler's
-/// objects.
-pub fn documents(admitted: &Admitted, cluster: &Snapshot) -> Result<Vec<Value>, AdmitError> {
+/// objects. With how many gangs it has; of many, the first are shown.
+pub fn documents(admitted: &Admitted, cluster: &Snapshot) -> Result<(Vec<Value>, u64), AdmitError> {
     let mut documents = vec![admitted.object.clone()];
     let more = gangs::with_gangs(admitted, cluster, |found| {
         let mut more = found.children;
         if let Some(backend) = found.judged.backend {
-            for start in &found.starts {
-                let gangs = gangs::gangs(start);
+            for start in found.starts.iter().take(gangs::SHOWN) {
+                let mut gangs = gangs::gangs(start);
+                gangs.truncate(gangs::SHOWN);
                 for object in backend.objects(&found.owner, &start.plan, &gangs) {
                     more.push(serde_json::to_value(object)?);
                 }
             }
         }
-        Ok::<_, AdmitError>(more)
+        Ok::<_, AdmitError>((more, found.count))
     });
-    documents.extend(more.transpose()?.unwrap_or_default());
-    Ok(documents)
+    let (more, count) = more.transpose()?.unwrap_or_default();
+    documents.extend(more);
+    Ok((documents, count))
 }

@@ -21,7 +21,10 @@ pub struct Report {
     pub allowed: bool,
     pub errors: Vec<ErrorReport>,
     pub warnings: Vec<String>,
+    /// The first of its gangs.
     pub gangs: Vec<GangReport>,
+    /// How many gangs it has in all.
+    pub gang_count: u64,
 }
 
 #[derive(Debug, Clone, Serialize)]
@@ -108,8 +111,14 @@ impl Report {
         for warning in &self.warnings {
             let _ = writeln!(out, "  warning: {warning}");
         }
-        for gang in &self.gangs {
+        /// More than this nobody reads.
+        const LISTED: usize = 20;
+        for gang in self.gangs.iter().take(LISTED) {
             let _ = writeln!(out, "  gang {}", gang.to_text());
+        }
+        let more = self.gang_count.saturating_sub(LISTED as u64);
+        if more > 0 {
+            let _ = writeln!(out, "  and {more} more gangs");
         }
         out
     }

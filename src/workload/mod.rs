@@ -111,13 +111,23 @@ pub trait Workload: Sync {
     /// The gangs that live now.
     fn outlook<'p>(&self, plan: &'p Plan, of: &Origin<'_>, pods: &[SeenPod]) -> Outlook<'p>;
 
-    /// One child of each gang as its controller would make it, for `render` and for tests. `stored`
-    /// is the workload's JSON; `admit` creates a child and returns it as it would be stored.
+    /// How many gangs a start of the whole workload has.
+    fn gang_count(&self, plan: &Plan) -> u64 {
+        plan.parts
+            .iter()
+            .map(|part| u64::from(part.replicas()))
+            .sum()
+    }
+
+    /// One child of each of the first `most` gangs as its controller would make it, for `render` and
+    /// for tests. `stored` is the workload's JSON; `admit` creates a child and returns it as it would
+    /// be stored.
     fn children(
         &self,
         stored: &Value,
         of: &Origin<'_>,
         plan: &Plan,
+        most: usize,
         admit: &mut Admit<'_>,
     ) -> Vec<Value>;
 }

@@ -144,22 +144,35 @@ impl<'a> Reader<'a> {
                 ));
             }
         };
-        self.anchor(id, &node.value);
+        self.anchor(id, &node.value)
+            .map_err(|problem| Failure::at(span.start, problem))?;
         Ok(node)
     }
 
-    fn anchor(&mut self, id: usize, value: &Value) {
-        if id != 0 {
-            let (weight, depth) = measure(value);
-            self.anchors.insert(
-                id,
-                Anchor {
-                    value: value.clone(),
-                    weight,
-                    depth,
-                },
-            );
+    /// Keeps a copy of an anchor's value. It costs what an alias costs: anchors inside each other
+    /// would multiply the text without any alias.
+    fn anchor(&mut self, id: usize, value: &Value) -> Result<(), Problem> {
+        if id == 0 {
+            return Ok(());
         }
+        let (weight, depth) = measure(value);
+        self.spend(weight)?;
+        let value = value.clone();
+        self.anchors.insert(
+            id,
+            Anchor {
+                value,
+                weight,
+                depth,
+            },
+        );
+        Ok(())
+    }
+
+    fn spend(&mut self, weight: usize) -> Result<(), Problem> {
+        let left = self.budget.checked_sub(weight);
+        self.budget = left.ok_or(Problem::TooManyAliases)?;
+        Ok(())
     }
 
     fn alias(&mut self, id: usize, depth: usize) -> Result<Value, Problem> {
@@ -167,11 +180,9 @@ impl<'a> Reader<'a> {
         if depth + anchor.depth > MAX_DEPTH {
             return Err(Problem::TooDeep(MAX_DEPTH));
         }
-        self.budget = self
-            .budget
-            .checked_sub(anchor.weight)
-            .ok_or(Problem::TooManyAliases)?;
-        Ok(anchor.value.clone())
+        let (value, weight) = (anchor.value.clone(), anchor.weight);
+        self.spend(weight)?;
+        Ok(value)
     }
 
     fn list(&mut self, start: Span, depth: usize) -> Result<Node, Failure> {

@@ -260,3 +260,14 @@ tail: |-\n  a\n  b\n";
     assert_eq!(to_string(&value), want);
     assert_eq!(one(want), value);
 }
+
+/// Each of them would be kept as a copy of all that is below it.
+#[test]
+fn anchors_inside_each_other_spend_the_same_budget_as_aliases() {
+    let depth = 100;
+    let open: String = (0..depth).map(|i| format!("&a{i} [")).collect();
+    let text = format!("{open}{:?}{}", "x".repeat(1 << 20), "]".repeat(depth));
+    let read = documents(&text);
+    let problem = read[0].as_ref().unwrap_err().problem.clone();
+    assert_eq!(problem, Problem::TooManyAliases);
+}

@@ -10,10 +10,16 @@ use crate::gang::{Attempt, Plan};
 use crate::workload::{Admit, Origin, job, keys, pods};
 
 /// One child of each gang: its Job, or a pod of that where the link is written on pods.
-pub fn linked(stored: &Value, of: &Origin<'_>, plan: &Plan, admit: &mut Admit<'_>) -> Vec<Value> {
+pub fn linked(
+    stored: &Value,
+    of: &Origin<'_>,
+    plan: &Plan,
+    most: usize,
+    admit: &mut Admit<'_>,
+) -> Vec<Value> {
     let gangs = plan.identities(of.namespace, of.name, of.uid, Attempt::default());
     let mut linked = Vec::new();
-    for (part, identity) in gangs {
+    for (part, identity) in gangs.into_iter().take(most) {
         let Some(role) = plan.parts[part].roles().first() else {
             continue;
         };

@@ -126,9 +126,10 @@ impl Workload for JobSet<'_> {
         stored: &Value,
         of: &Origin<'_>,
         plan: &Plan,
+        most: usize,
         admit: &mut Admit<'_>,
     ) -> Vec<Value> {
-        children::linked(stored, of, plan, admit)
+        children::linked(stored, of, plan, most, admit)
     }
 }
 

@@ -13,10 +13,11 @@ pub fn linked(
     lws: &LeaderWorkerSet<'_>,
     stored: &Value,
     of: &Origin<'_>,
+    most: usize,
     admit: &mut Admit<'_>,
 ) -> Vec<Value> {
     let mut linked = Vec::new();
-    for index in 0..lws.replicas() {
+    for index in 0..lws.replicas().min(most as u64) {
         let replica = ReplicaRef {
             namespace: of.namespace,
             name: of.name,

@@ -133,16 +133,22 @@ impl Workload for LeaderWorkerSet<'_> {
         outlook::outlook(self, plan, of, pods)
     }
 
+    fn gang_count(&self, plan: &Plan) -> u64 {
+        let parts = plan.parts.len() as u64;
+        self.replicas().saturating_mul(parts)
+    }
+
     fn children(
         &self,
         stored: &Value,
         of: &Origin<'_>,
         plan: &Plan,
+        most: usize,
         admit: &mut Admit<'_>,
     ) -> Vec<Value> {
         match plan.parts.is_empty() {
             true => Vec::new(),
-            false => children::linked(self, stored, of, admit),
+            false => children::linked(self, stored, of, most, admit),
         }
     }
 }
