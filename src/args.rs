@@ -110,32 +110,32 @@ pub struct Target {
 pub struct Serve {
     /// Address of the webhook
     #[arg(long, env = "MUSTER_LISTEN", default_value = "0.0.0.0:8443")]
-    pub listen: SocketAddr,
+    pub(crate) listen: SocketAddr,
 
     /// Address of /livez, /readyz and /metrics (plain HTTP)
     #[arg(long, env = "MUSTER_ADMIN_LISTEN", default_value = "0.0.0.0:8080")]
-    pub admin_listen: SocketAddr,
+    pub(crate) admin_listen: SocketAddr,
 
     /// Directory with tls.crt and tls.key, re-read every 10 seconds. Without it Muster makes a
     /// development certificate under certs/
     #[arg(long, env = "MUSTER_TLS_DIR", value_name = "DIR")]
-    pub tls_dir: Option<PathBuf>,
+    pub(crate) tls_dir: Option<PathBuf>,
 
     #[command(flatten)]
-    pub cluster: Cluster,
+    pub(crate) cluster: Cluster,
 
     /// Kubeconfig of the cluster to reconcile. In a pod the service account is used; without
     /// either, Muster only answers reviews
     #[arg(long, env = "MUSTER_KUBECONFIG", value_name = "FILE")]
-    pub kubeconfig: Option<PathBuf>,
+    pub(crate) kubeconfig: Option<PathBuf>,
 
     /// Namespace of Muster's own objects
     #[arg(long, env = "POD_NAMESPACE", default_value = "muster-system")]
-    pub namespace: String,
+    pub(crate) namespace: String,
 
     /// Name of this replica, unlike any other's
     #[arg(long, env = "POD_NAME", default_value = "muster")]
-    pub identity: String,
+    pub(crate) identity: String,
 
     /// Log lines for people or for machines
     #[arg(long, env = "MUSTER_LOG_FORMAT", value_enum, default_value_t)]
@@ -143,11 +143,11 @@ pub struct Serve {
 
     /// Seconds to go on serving after SIGTERM, so that no apiserver finds a closed port
     #[arg(long, env = "MUSTER_LAME_DUCK", default_value_t = 10)]
-    pub lame_duck_seconds: u64,
+    pub(crate) lame_duck_seconds: u64,
 
     /// Requests in flight beyond which further ones are shed with 429
     #[arg(long, env = "MUSTER_MAX_IN_FLIGHT", default_value_t = MAX_IN_FLIGHT)]
-    pub max_in_flight: usize,
+    pub(crate) max_in_flight: usize,
 }
 
 #[derive(Debug, Args)]
@@ -168,10 +168,10 @@ pub struct Files {
 #[derive(Debug, Args)]
 pub struct Cluster {
     #[command(flatten)]
-    pub schedulers: SchedulerArgs,
+    pub(crate) schedulers: SchedulerArgs,
 
     #[command(flatten)]
-    pub workloads: workload::WorkloadArgs,
+    pub(crate) workloads: workload::WorkloadArgs,
 }
 
 impl Cluster {

@@ -9,20 +9,20 @@ use crate::workload::{Facts, Origin, Reading, Unasked, Workload, site};
 
 /// A workload with everything that is wrong with it, and its scheduler when one could be found.
 pub struct Judged {
-    pub plan: Plan,
-    pub errors: Vec<FieldError>,
-    pub warnings: Vec<String>,
-    pub unquoted_off: Vec<(Vec<String>, String)>,
+    pub(crate) plan: Plan,
+    pub(crate) errors: Vec<FieldError>,
+    pub(crate) warnings: Vec<String>,
+    pub(crate) unquoted_off: Vec<(Vec<String>, String)>,
     /// Whether a gang is asked for.
-    pub asked: bool,
+    pub(crate) asked: bool,
     /// The mode to write down on a workload that is ganged unasked.
-    pub mode: Option<&'static str>,
-    pub backend: Option<&'static dyn Scheduler>,
+    pub(crate) mode: Option<&'static str>,
+    pub(crate) backend: Option<&'static dyn Scheduler>,
 }
 
 /// Judges a workload that is stamped now: by the scheduler that was chosen for it before, unless it
 /// names another.
-pub fn new(
+pub(crate) fn new(
     workload: &dyn Workload,
     old: Option<&dyn Workload>,
     namespace: &str,
@@ -40,7 +40,7 @@ pub fn new(
 }
 
 /// Judges a stored workload, whose gangs keep what was stamped on them.
-pub fn stored(
+pub(crate) fn stored(
     workload: &dyn Workload,
     namespace: &str,
     cluster: &Snapshot,
@@ -56,7 +56,7 @@ pub fn stored(
 }
 
 /// What becomes of workloads of a kind that say nothing of gangs.
-pub fn unasked(facts: &Facts, cluster: &Snapshot) -> Unasked {
+pub(crate) fn unasked(facts: &Facts, cluster: &Snapshot) -> Unasked {
     match cluster.ganged_unasked.contains(&facts.kind.name) {
         true => Unasked::Gang,
         false => Unasked::NoGang,
@@ -64,7 +64,7 @@ pub fn unasked(facts: &Facts, cluster: &Snapshot) -> Unasked {
 }
 
 /// The owner of what is made for a workload.
-pub fn owner(facts: &Facts, of: &Origin<'_>) -> Owner {
+pub(crate) fn owner(facts: &Facts, of: &Origin<'_>) -> Owner {
     Owner {
         api_version: facts.kind.api_version(),
         kind: facts.kind.name,
@@ -114,7 +114,7 @@ impl Judged {
     }
 
     /// The names of its parts, for the log.
-    pub fn gang(&self) -> String {
+    pub(crate) fn gang(&self) -> String {
         let parts = self.plan.parts.iter().map(|part| part.name().as_str());
         parts.collect::<Vec<_>>().join(",")
     }

@@ -53,14 +53,20 @@
 #![forbid(unsafe_code)]
 // Here and not in Cargo.toml, since tests may unwrap.
 #![warn(clippy::unwrap_used, clippy::expect_used)]
+// `pub` is what `main.rs`, the tests and the benches use. The rest is `pub(crate)` or private, so that
+// the compiler finds what nothing uses.
+#![warn(unreachable_pub)]
 
 pub mod admission;
 pub mod args;
 pub mod certs;
 pub mod cli;
+// Until its items are private unless used.
+#[allow(unreachable_pub)]
 pub mod controller;
 pub mod gang;
-pub mod judge;
+mod judge;
+#[allow(unreachable_pub)]
 pub mod leader;
 pub mod scheduler;
 pub mod server;

@@ -14,7 +14,7 @@ use crate::workload::child::{self, Child, Holder, Marked, Pods, Relabelled};
 use crate::workload::facts::{Arrival, Prepared};
 use crate::workload::{identify, keys, object};
 
-pub fn decide(
+pub(crate) fn decide(
     phase: Phase,
     review: &Review<'_>,
     child: &Child<'_>,

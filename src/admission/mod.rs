@@ -40,7 +40,7 @@ pub enum Decision {
 
 impl Decision {
     /// Allowed as it is, with nothing to say.
-    pub fn untouched() -> Self {
+    pub(crate) fn untouched() -> Self {
         Self::allow(Patch(Vec::new()), Vec::new())
     }
 
@@ -61,7 +61,7 @@ impl Decision {
 #[derive(Debug)]
 pub struct Decided {
     pub decision: Decision,
-    pub gang: String,
+    pub(crate) gang: String,
 }
 
 impl Decided {

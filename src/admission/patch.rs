@@ -16,7 +16,7 @@ use crate::workload::view::{Entries, Meta};
 
 /// A patch under construction.
 #[derive(Debug, Clone, Default)]
-pub struct PatchBuilder {
+pub(crate) struct PatchBuilder {
     operations: Vec<PatchOperation>,
     metadata: Vec<Metadata>,
 }
@@ -38,7 +38,7 @@ struct Entering {
 }
 
 impl PatchBuilder {
-    pub fn finish(mut self) -> Patch {
+    pub(crate) fn finish(mut self) -> Patch {
         for metadata in std::mem::take(&mut self.metadata) {
             let base: Vec<&str> = metadata.base.iter().map(String::as_str).collect();
             if !metadata.exists {
@@ -51,7 +51,7 @@ impl PatchBuilder {
     }
 
     /// Sets a member whose parent exists. (`add` replaces what is there.)
-    pub fn set<'t>(&mut self, path: impl IntoIterator<Item = &'t str>, value: Value) {
+    pub(crate) fn set<'t>(&mut self, path: impl IntoIterator<Item = &'t str>, value: Value) {
         self.operations.push(PatchOperation::Add(AddOperation {
             path: PointerBuf::from_tokens(path),
             value,
@@ -59,7 +59,7 @@ impl PatchBuilder {
     }
 
     /// Creates objects that are missing, outermost first.
-    pub fn create(&mut self, missing: &[Vec<String>]) {
+    pub(crate) fn create(&mut self, missing: &[Vec<String>]) {
         for path in missing {
             let path = path.iter().map(String::as_str);
             self.set(path, Value::Object(Map::new()));
@@ -67,7 +67,7 @@ impl PatchBuilder {
     }
 
     /// Adds all of another patch of the same object.
-    pub fn append(&mut self, other: Self) {
+    pub(crate) fn append(&mut self, other: Self) {
         self.operations.extend(other.operations);
         for metadata in other.metadata {
             match self.metadata.iter_mut().find(|m| m.base == metadata.base) {
@@ -84,7 +84,7 @@ impl PatchBuilder {
 
     /// Writes labels and annotations under `base` (an object's or a template's path), as far as
     /// they are not there with that value.
-    pub fn metadata(
+    pub(crate) fn metadata(
         &mut self,
         base: &[&str],
         meta: Option<&Meta<'_>>,
@@ -133,7 +133,7 @@ impl PatchBuilder {
     }
 
     /// Removes a key that the object has.
-    pub fn remove(&mut self, path: &[&str]) {
+    pub(crate) fn remove(&mut self, path: &[&str]) {
         self.operations
             .push(PatchOperation::Remove(RemoveOperation {
                 path: PointerBuf::from_tokens(path.iter().copied()),
@@ -141,7 +141,7 @@ impl PatchBuilder {
     }
 
     /// Writes the scheduler's name into the pod spec under `base`.
-    pub fn scheduler_name(&mut self, base: &[&str], current: Option<&str>, marks: &Marks) {
+    pub(crate) fn scheduler_name(&mut self, base: &[&str], current: Option<&str>, marks: &Marks) {
         if let Some(name) = &marks.scheduler_name
             && current != Some(name)
         {
@@ -151,7 +151,7 @@ impl PatchBuilder {
     }
 
     /// Writes a pod's marks under `base`: a pod's own path or that of a pod template.
-    pub fn marks(
+    pub(crate) fn marks(
         &mut self,
         base: &[&str],
         meta: Option<&Meta<'_>>,

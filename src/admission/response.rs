@@ -62,7 +62,10 @@ struct Cause<'a> {
 }
 
 /// The body of the answer.
-pub fn encode(review: &Review<'_>, decision: &Decision) -> Result<Vec<u8>, serde_json::Error> {
+pub(crate) fn encode(
+    review: &Review<'_>,
+    decision: &Decision,
+) -> Result<Vec<u8>, serde_json::Error> {
     let mut response = Response {
         uid: &review.uid,
         allowed: true,

@@ -93,7 +93,7 @@ fn stampings<'o>(workload: &'o dyn Workload, judged: &Judged) -> Vec<(Site<'o>, 
 
 /// Stamps a workload: the scheduler on itself, and on each template of a gang what a link will
 /// need. Stamps of a copied manifest that no longer hold are removed.
-pub fn stamp(patch: &mut PatchBuilder, workload: &dyn Workload, judged: &Judged) {
+pub(crate) fn stamp(patch: &mut PatchBuilder, workload: &dyn Workload, judged: &Judged) {
     let meta = workload.meta();
     if meta.annotation(keys::ROUND).is_some() {
         patch.remove(&["metadata", "annotations", keys::ROUND]);
@@ -141,7 +141,7 @@ fn write(patch: &mut PatchBuilder, site: &Site<'_>, marks: &Marks) {
 
 /// How closely stamps are looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stamps {
+pub(crate) enum Stamps {
     /// As they would be written now.
     Exact,
     /// There, for the right part: a workload may have been scaled since it was stamped.
@@ -149,7 +149,7 @@ pub enum Stamps {
 }
 
 /// A workload that is stored without its stamps would run without a gang. One error for each role.
-pub fn missing(workload: &dyn Workload, judged: &Judged, how: Stamps) -> Vec<FieldError> {
+pub(crate) fn missing(workload: &dyn Workload, judged: &Judged, how: Stamps) -> Vec<FieldError> {
     let mut errors: Vec<FieldError> = Vec::new();
     let (mut first, mut told) = (None, None);
     for (site, marks) in stampings(workload, judged) {
@@ -201,7 +201,7 @@ fn lacks(site: &Site<'_>, marks: &Marks, how: Stamps) -> bool {
 
 /// What Muster wrote into the stored templates and the update lacks, with the stored values:
 /// another version of Muster may have written them in other words.
-pub fn put_back(old: &dyn Workload, new: &dyn Workload, before: &Judged) -> PatchBuilder {
+pub(crate) fn put_back(old: &dyn Workload, new: &dyn Workload, before: &Judged) -> PatchBuilder {
     let mut patch = PatchBuilder::default();
     let Some(backend) = before.backend else {
         return patch;
@@ -245,7 +245,7 @@ fn keep_dropped(marks: &mut Entries, dropped: impl Fn(&str) -> Option<String>) {
 
 /// Takes what an earlier stamp told the scheduler out of templates that are stamped again, as far as
 /// it stands there unchanged: another scheduler, or none, knows nothing of it.
-pub fn take_back(
+pub(crate) fn take_back(
     patch: &mut PatchBuilder,
     old: &dyn Workload,
     new: &dyn Workload,
@@ -285,7 +285,7 @@ pub fn take_back(
 }
 
 /// Says which names of a scheduler are gone: the user may have meant them by now.
-pub fn taken_back(old: &dyn Workload, new: &dyn Workload) -> Vec<String> {
+pub(crate) fn taken_back(old: &dyn Workload, new: &dyn Workload) -> Vec<String> {
     let before = old.sites();
     let before = site::by_key(&before);
     let sites = new.sites();
@@ -305,7 +305,12 @@ pub fn taken_back(old: &dyn Workload, new: &dyn Workload) -> Vec<String> {
 
 /// Writes the round that an update leaves the workload in: on itself, and on the pod templates of
 /// its gangs, from where it reaches the children that are resumed.
-pub fn stamp_round(patch: &mut PatchBuilder, old: &dyn Workload, new: &dyn Workload, round: Round) {
+pub(crate) fn stamp_round(
+    patch: &mut PatchBuilder,
+    old: &dyn Workload,
+    new: &dyn Workload,
+    round: Round,
+) {
     let annotations = BTreeMap::from([(keys::ROUND, round.0.to_string())]);
     let none = BTreeMap::new();
     let before = old.sites();

@@ -18,7 +18,7 @@ use crate::judge::{self, Judged};
 use crate::scheduler::Snapshot;
 use crate::workload::{GangFields, Life, Workload};
 
-pub fn decide(
+pub(crate) fn decide(
     phase: Phase,
     review: &Review<'_>,
     new: &dyn Workload,

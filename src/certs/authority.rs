@@ -17,7 +17,7 @@ use super::pair::{Facts, Pair, Validity};
 
 /// Certificates count from an hour before they were made: the clocks of an apiserver and of a
 /// fresh node differ, and "not yet valid" stops every admission (kubernetes/kubectl#1307).
-pub const BACKDATE: Duration = Duration::from_secs(60 * 60);
+pub(crate) const BACKDATE: Duration = Duration::from_secs(60 * 60);
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 const AUTHORITY_LIFETIME: Duration = DAY.saturating_mul(365);
@@ -35,8 +35,8 @@ const NAMES: [&str; 5] = [
 /// What a leaf is made for: its names (DNS or IP addresses) and how long it lives.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Subject {
-    pub names: Vec<String>,
-    pub lifetime: Duration,
+    pub(crate) names: Vec<String>,
+    pub(crate) lifetime: Duration,
 }
 
 impl Default for Subject {
@@ -67,7 +67,7 @@ impl Subject {
 
     /// Whether a leaf may go on being used: it has all the names and has not reached two thirds
     /// of its life.
-    pub fn is_met_by(&self, leaf: &Facts, now: SystemTime) -> bool {
+    pub(crate) fn is_met_by(&self, leaf: &Facts, now: SystemTime) -> bool {
         self.names
             .iter()
             .all(|name| leaf.names.contains(&canonical(name)))
@@ -119,7 +119,7 @@ impl Authority {
         Self::from_pem(&certificate, &key.serialize_pem())
     }
 
-    pub fn from_pem(certificate: &str, key: &str) -> Result<Self, Error> {
+    pub(crate) fn from_pem(certificate: &str, key: &str) -> Result<Self, Error> {
         let facts = Pair::from_pem(certificate.as_bytes(), key.as_bytes())?.facts;
         Ok(Self {
             issuer: Issuer::from_ca_cert_pem(certificate, KeyPair::from_pem(key)?)?,

@@ -22,10 +22,10 @@ const AUTHORITY_KEY: &str = "ca.key";
 /// What the files say, unchecked. Compared as bytes to notice a change.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Material {
-    pub certificate: Vec<u8>,
-    pub key: Vec<u8>,
+    pub(crate) certificate: Vec<u8>,
+    pub(crate) key: Vec<u8>,
     /// Absent when another party publishes the CA.
-    pub authority: Option<Vec<u8>>,
+    pub(crate) authority: Option<Vec<u8>>,
 }
 
 /// Reads a certificate directory.
@@ -67,9 +67,9 @@ pub enum Made {
 /// The development files, and which of them are new.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Written {
-    pub certificate: PathBuf,
-    pub key: PathBuf,
-    pub authority: PathBuf,
+    pub(crate) certificate: PathBuf,
+    pub(crate) key: PathBuf,
+    pub(crate) authority: PathBuf,
     pub authority_made: Made,
     pub leaf_made: Made,
 }

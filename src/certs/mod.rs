@@ -7,9 +7,11 @@
 
 pub mod authority;
 pub mod files;
+// Until its items are private unless used.
+#[allow(unreachable_pub)]
 pub mod keeper;
 pub mod pair;
-pub mod reload;
+mod reload;
 
 use std::io;
 use std::path::PathBuf;

@@ -48,7 +48,7 @@ pub enum OutOfValidity {
 
 impl Validity {
     /// Whether the certificate counts at that moment of the wall clock.
-    pub fn check(&self, now: SystemTime) -> Result<(), OutOfValidity> {
+    pub(crate) fn check(&self, now: SystemTime) -> Result<(), OutOfValidity> {
         if now >= self.not_after {
             return Err(OutOfValidity::Expired(self.not_after));
         }
@@ -72,12 +72,12 @@ pub struct Facts {
     /// DNS names and addresses, as text.
     pub names: Vec<String>,
     pub subject_key_id: Option<Vec<u8>>,
-    pub authority_key_id: Option<Vec<u8>>,
+    pub(crate) authority_key_id: Option<Vec<u8>>,
 }
 
 /// A chain and its key, ready to serve.
 pub struct Pair {
-    pub key: Arc<CertifiedKey>,
+    pub(crate) key: Arc<CertifiedKey>,
     pub facts: Facts,
 }
 

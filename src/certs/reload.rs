@@ -35,7 +35,7 @@ pub enum Source {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Reloads {
     pub taken: u64,
-    pub refused: u64,
+    pub(crate) refused: u64,
 }
 
 struct Loaded {
@@ -92,7 +92,7 @@ impl Certificates {
     }
 
     /// Follows the source for ever.
-    pub async fn keep_fresh(self: Arc<Self>) {
+    pub(crate) async fn keep_fresh(self: Arc<Self>) {
         loop {
             tokio::time::sleep(self.every).await;
             let this = Arc::clone(&self);
@@ -155,12 +155,12 @@ impl Certificates {
             .unwrap_or_else(PoisonError::into_inner) = None;
     }
 
-    pub fn validity(&self) -> Validity {
+    pub(crate) fn validity(&self) -> Validity {
         self.current.load().pair.facts.validity
     }
 
     /// Whether the certificate in use counts at that moment.
-    pub fn check(&self, now: SystemTime) -> Result<(), OutOfValidity> {
+    pub(crate) fn check(&self, now: SystemTime) -> Result<(), OutOfValidity> {
         self.validity().check(now)
     }
 

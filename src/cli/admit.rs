@@ -11,18 +11,18 @@ use crate::scheduler::Snapshot;
 use crate::workload::{Kind, object};
 
 /// Stands for the uid that only a cluster can give. Names made from it are examples.
-pub const STAND_IN_UID: &str = "00000000-0000-0000-0000-000000000000";
+pub(crate) const STAND_IN_UID: &str = "00000000-0000-0000-0000-000000000000";
 
 /// An object after admission.
 #[derive(Debug)]
 pub struct Admitted {
-    pub kind: &'static Kind,
-    pub namespace: String,
-    pub name: String,
+    pub(crate) kind: &'static Kind,
+    pub(crate) namespace: String,
+    pub(crate) name: String,
     /// The object as it would be stored; as it was sent when it is refused.
     pub object: Value,
     pub errors: Vec<FieldError>,
-    pub warnings: Vec<String>,
+    pub(crate) warnings: Vec<String>,
 }
 
 /// Admission went wrong in itself, not the object.

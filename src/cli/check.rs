@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::admit::{self, Admitted};
 use super::files::{self, Found, Source};
 use super::gangs;
-pub use super::report::Report;
+pub(crate) use super::report::Report;
 use super::report::{ErrorReport, GangReport};
 use super::yaml::YamlError;
 use crate::gang::{FieldError, FieldPath};

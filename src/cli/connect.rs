@@ -20,7 +20,7 @@ pub enum ConnectError {
 
 /// The cluster that a server works on. A developer's own kubeconfig is never picked up by itself:
 /// serving on a laptop must not reconcile whatever cluster that points at.
-pub async fn server(kubeconfig: Option<&Path>) -> Result<Option<Client>, ConnectError> {
+pub(crate) async fn server(kubeconfig: Option<&Path>) -> Result<Option<Client>, ConnectError> {
     match kubeconfig {
         Some(path) => client(from_file(path).await?).map(Some),
         None if std::env::var_os("KUBERNETES_SERVICE_HOST").is_some() => {
@@ -32,7 +32,7 @@ pub async fn server(kubeconfig: Option<&Path>) -> Result<Option<Client>, Connect
 }
 
 /// The cluster that a person means: the file they name, else what kubectl would use.
-pub async fn user(kubeconfig: Option<&Path>) -> Result<Client, ConnectError> {
+pub(crate) async fn user(kubeconfig: Option<&Path>) -> Result<Client, ConnectError> {
     let config = match kubeconfig {
         Some(path) => from_file(path).await?,
         None => kube::Config::infer()

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 /// Why a text is no usable duration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum DurationError {
+pub(crate) enum DurationError {
     #[error("must be a duration such as \"300s\", \"10m\" or \"1h30m\"")]
     Malformed,
     #[error("must be greater than zero")]
@@ -14,7 +14,7 @@ pub enum DurationError {
 }
 
 /// Parses what Go's `time.ParseDuration` parses, and refuses what is not above zero.
-pub fn parse(text: &str) -> Result<Duration, DurationError> {
+pub(crate) fn parse(text: &str) -> Result<Duration, DurationError> {
     let negative = text.starts_with('-');
     let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
     if unsigned == "0" {

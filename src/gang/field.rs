@@ -9,17 +9,17 @@ use serde_json::Value;
 
 /// Where in an object something is wrong: `spec.replicatedJobs[1].gangConfig.gangMode`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default)]
-pub struct FieldPath(String);
+pub(crate) struct FieldPath(String);
 
 impl FieldPath {
     /// A path that starts at the object's root: `FieldPath::new("spec")`.
-    pub fn new(root: &str) -> Self {
+    pub(crate) fn new(root: &str) -> Self {
         Self(root.to_owned())
     }
 
     /// A named child: `spec` becomes `spec.template`.
     #[must_use]
-    pub fn child(&self, name: &str) -> Self {
+    pub(crate) fn child(&self, name: &str) -> Self {
         if self.0.is_empty() {
             Self(name.to_owned())
         } else {
@@ -29,17 +29,17 @@ impl FieldPath {
 
     /// An element of a list: `spec.replicatedJobs` becomes `spec.replicatedJobs[1]`.
     #[must_use]
-    pub fn index(&self, index: usize) -> Self {
+    pub(crate) fn index(&self, index: usize) -> Self {
         Self(format!("{}[{index}]", self.0))
     }
 
     /// An entry of a map: `metadata.annotations` becomes `metadata.annotations[muster.dev/queue]`.
     #[must_use]
-    pub fn key(&self, key: &str) -> Self {
+    pub(crate) fn key(&self, key: &str) -> Self {
         Self(format!("{}[{key}]", self.0))
     }
 
-    pub fn as_str(&self) -> &str {
+    pub(crate) fn as_str(&self) -> &str {
         &self.0
     }
 }
@@ -52,7 +52,7 @@ impl fmt::Display for FieldPath {
 
 /// The kinds of field errors of `k8s.io/apimachinery/pkg/util/validation/field`, those that Muster uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum ErrorKind {
+pub(crate) enum ErrorKind {
     Required,
     Invalid,
     NotSupported,
@@ -64,7 +64,7 @@ pub enum ErrorKind {
 
 impl ErrorKind {
     /// The short name that `muster check -o json` prints.
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Required => "Required",
             Self::Invalid => "Invalid",
@@ -77,7 +77,7 @@ impl ErrorKind {
     }
 
     /// The machine-readable reason of a Status cause.
-    pub fn reason(self) -> &'static str {
+    pub(crate) fn reason(self) -> &'static str {
         match self {
             Self::Required => "FieldValueRequired",
             Self::Invalid => "FieldValueInvalid",
@@ -105,40 +105,52 @@ impl ErrorKind {
 /// One violation: what kind, where, which value, and what to do instead.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FieldError {
-    pub kind: ErrorKind,
-    pub field: FieldPath,
+    pub(crate) kind: ErrorKind,
+    pub(crate) field: FieldPath,
     /// The offending value; absent where Kubernetes prints none (Required, Forbidden, TooLong).
-    pub value: Option<Value>,
-    pub detail: String,
+    pub(crate) value: Option<Value>,
+    pub(crate) detail: String,
 }
 
 impl FieldError {
-    pub fn required(field: FieldPath, detail: impl Into<String>) -> Self {
+    pub(crate) fn required(field: FieldPath, detail: impl Into<String>) -> Self {
         Self::new(ErrorKind::Required, field, None, detail)
     }
 
-    pub fn invalid(field: FieldPath, value: impl Into<Value>, detail: impl Into<String>) -> Self {
+    pub(crate) fn invalid(
+        field: FieldPath,
+        value: impl Into<Value>,
+        detail: impl Into<String>,
+    ) -> Self {
         Self::new(ErrorKind::Invalid, field, Some(value.into()), detail)
     }
 
-    pub fn forbidden(field: FieldPath, detail: impl Into<String>) -> Self {
+    pub(crate) fn forbidden(field: FieldPath, detail: impl Into<String>) -> Self {
         Self::new(ErrorKind::Forbidden, field, None, detail)
     }
 
-    pub fn duplicate(field: FieldPath, value: impl Into<Value>) -> Self {
+    pub(crate) fn duplicate(field: FieldPath, value: impl Into<Value>) -> Self {
         Self::new(ErrorKind::Duplicate, field, Some(value.into()), "")
     }
 
-    pub fn not_found(field: FieldPath, value: impl Into<Value>, detail: impl Into<String>) -> Self {
+    pub(crate) fn not_found(
+        field: FieldPath,
+        value: impl Into<Value>,
+        detail: impl Into<String>,
+    ) -> Self {
         Self::new(ErrorKind::NotFound, field, Some(value.into()), detail)
     }
 
-    pub fn too_long(field: FieldPath, max: usize) -> Self {
+    pub(crate) fn too_long(field: FieldPath, max: usize) -> Self {
         let detail = format!("may not be more than {max} bytes");
         Self::new(ErrorKind::TooLong, field, None, detail)
     }
 
-    pub fn not_supported(field: FieldPath, value: impl Into<Value>, supported: &[&str]) -> Self {
+    pub(crate) fn not_supported(
+        field: FieldPath,
+        value: impl Into<Value>,
+        supported: &[&str],
+    ) -> Self {
         let list: Vec<String> = supported.iter().map(|s| format!("{s:?}")).collect();
         let detail = format!("supported values: {}", list.join(", "));
         Self::new(ErrorKind::NotSupported, field, Some(value.into()), detail)
@@ -146,7 +158,7 @@ impl FieldError {
 
     /// Adds a sentence to the message: what the user can do about it.
     #[must_use]
-    pub fn hint(mut self, hint: &str) -> Self {
+    pub(crate) fn hint(mut self, hint: &str) -> Self {
         if !self.detail.is_empty() {
             self.detail.push_str("; ");
         }
@@ -156,7 +168,7 @@ impl FieldError {
 
     /// Replaces the message's explanation.
     #[must_use]
-    pub fn with_detail(mut self, detail: &str) -> Self {
+    pub(crate) fn with_detail(mut self, detail: &str) -> Self {
         detail.clone_into(&mut self.detail);
         self
     }
@@ -176,7 +188,7 @@ impl FieldError {
     }
 
     /// The message without the path, as `details.causes[].message` carries it.
-    pub fn body(&self) -> String {
+    pub(crate) fn body(&self) -> String {
         let mut body = self.kind.phrase().to_owned();
         if let Some(value) = &self.value {
             body.push_str(": ");

@@ -2,56 +2,56 @@
 //! `workload::keys`.
 
 /// What all of them start with.
-pub const PREFIX: &str = "muster.dev/";
+pub(crate) const PREFIX: &str = "muster.dev/";
 
 /// Which pods make a gang.
-pub const GANG_MODE: &str = "muster.dev/gang-mode";
+pub(crate) const GANG_MODE: &str = "muster.dev/gang-mode";
 /// A quorum smaller than all.
-pub const MIN_COUNT: &str = "muster.dev/min-count";
+pub(crate) const MIN_COUNT: &str = "muster.dev/min-count";
 /// Gangs of a workload with the same bundle start together.
-pub const BUNDLE: &str = "muster.dev/bundle";
+pub(crate) const BUNDLE: &str = "muster.dev/bundle";
 /// Other workloads whose gangs of the same bundle start together with these.
-pub const BUNDLE_WITH: &str = "muster.dev/bundle-with";
+pub(crate) const BUNDLE_WITH: &str = "muster.dev/bundle-with";
 /// Annotation on a workload, label on a namespace.
-pub const SCHEDULER: &str = "muster.dev/scheduler";
+pub(crate) const SCHEDULER: &str = "muster.dev/scheduler";
 /// The queue that gangs wait in.
-pub const QUEUE: &str = "muster.dev/queue";
+pub(crate) const QUEUE: &str = "muster.dev/queue";
 /// How long a gang may wait.
-pub const TIMEOUT: &str = "muster.dev/timeout";
+pub(crate) const TIMEOUT: &str = "muster.dev/timeout";
 /// What happens when it has waited so long.
-pub const TIMEOUT_ACTION: &str = "muster.dev/timeout-action";
+pub(crate) const TIMEOUT_ACTION: &str = "muster.dev/timeout-action";
 /// What happens to members that are already placed when one cannot be.
-pub const STRICTNESS: &str = "muster.dev/strictness";
+pub(crate) const STRICTNESS: &str = "muster.dev/strictness";
 /// How long main containers wait until every member has started.
-pub const START_BARRIER: &str = "muster.dev/start-barrier";
+pub(crate) const START_BARRIER: &str = "muster.dev/start-barrier";
 /// The members that the start barrier is for.
-pub const START_BARRIER_TARGETS: &str = "muster.dev/start-barrier-targets";
+pub(crate) const START_BARRIER_TARGETS: &str = "muster.dev/start-barrier-targets";
 /// The gang of pods whose controller knows nothing of gangs.
-pub const GANG_NAME: &str = "muster.dev/gang-name";
+pub(crate) const GANG_NAME: &str = "muster.dev/gang-name";
 
 /// Label on every stamped template: the part that its pods belong to. The webhook entry for
 /// children selects by it. On an object that Muster makes: the part that it is for, absent when it
 /// is for several.
 pub const GANG: &str = "muster.dev/gang";
 /// Annotation on every stamped template: what a link will need later ([`super::Stamp`]).
-pub const STAMP: &str = "muster.dev/stamp";
+pub(crate) const STAMP: &str = "muster.dev/stamp";
 /// Annotation on a resumed workload and its pod templates: the round.
-pub const ROUND: &str = "muster.dev/round";
+pub(crate) const ROUND: &str = "muster.dev/round";
 /// Annotation on a workload that Muster has suspended, to resume it once its pods are gone.
-pub const REVIVING: &str = "muster.dev/reviving";
+pub(crate) const REVIVING: &str = "muster.dev/reviving";
 /// Label on every linked pod: the gang's index in its part. Its absence is how the webhook entry
 /// for pods finds those that are not linked yet. On an object that Muster makes: the replica that
 /// it is for, absent when it is for none in particular.
-pub const INDEX: &str = "muster.dev/index";
+pub(crate) const INDEX: &str = "muster.dev/index";
 
 /// Label on an object that Muster makes: the attempt that it is for.
-pub const ATTEMPT: &str = "muster.dev/attempt";
+pub(crate) const ATTEMPT: &str = "muster.dev/attempt";
 /// In the place of the attempt, where replicas are recreated one by one: the revision.
-pub const REVISION: &str = "muster.dev/revision";
+pub(crate) const REVISION: &str = "muster.dev/revision";
 /// Beside the revision: which of the replica's lives.
-pub const LIFE: &str = "muster.dev/life";
+pub(crate) const LIFE: &str = "muster.dev/life";
 /// Annotation on an object that Muster makes: the hash of what was applied last. A gang whose
 /// objects carry the hash of what is wanted is settled: no write, also after a restart.
-pub const APPLIED: &str = "muster.dev/applied";
+pub(crate) const APPLIED: &str = "muster.dev/applied";
 /// Annotation on an object that Muster makes: when its scheduler was last told to look at it again.
-pub const NUDGED: &str = "muster.dev/nudged";
+pub(crate) const NUDGED: &str = "muster.dev/nudged";

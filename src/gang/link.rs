@@ -7,7 +7,7 @@ use super::policy::SchedulerKind;
 
 /// Where a link is written on a pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LinkPlace {
+pub(crate) enum LinkPlace {
     /// A label of the pod.
     Label,
     /// An annotation of the pod.
@@ -18,7 +18,7 @@ pub enum LinkPlace {
 
 /// Who writes a link, besides users.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LinkWriter {
+pub(crate) enum LinkWriter {
     /// Muster alone.
     Muster,
     /// Controllers of workloads too, for gangs that they make themselves.
@@ -31,31 +31,31 @@ pub struct LinkKey {
     /// Whose gangs it links to.
     pub scheduler: SchedulerKind,
     /// Where it stands.
-    pub place: LinkPlace,
+    pub(crate) place: LinkPlace,
     /// The key, or the name of the field.
     pub key: &'static str,
     /// Who writes it.
-    pub writer: LinkWriter,
+    pub(crate) writer: LinkWriter,
 }
 
 impl LinkKey {
     /// A link that is a label.
-    pub const fn label(scheduler: SchedulerKind, key: &'static str) -> Self {
+    pub(crate) const fn label(scheduler: SchedulerKind, key: &'static str) -> Self {
         Self::new(scheduler, LinkPlace::Label, key)
     }
 
     /// A link that is an annotation.
-    pub const fn annotation(scheduler: SchedulerKind, key: &'static str) -> Self {
+    pub(crate) const fn annotation(scheduler: SchedulerKind, key: &'static str) -> Self {
         Self::new(scheduler, LinkPlace::Annotation, key)
     }
 
     /// A link that is a field of the pod's spec.
-    pub const fn field(scheduler: SchedulerKind, key: &'static str) -> Self {
+    pub(crate) const fn field(scheduler: SchedulerKind, key: &'static str) -> Self {
         Self::new(scheduler, LinkPlace::Field, key)
     }
 
     /// The same, which controllers of workloads write too.
-    pub const fn shared(self) -> Self {
+    pub(crate) const fn shared(self) -> Self {
         Self {
             writer: LinkWriter::ControllersToo,
             ..self

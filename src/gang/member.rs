@@ -18,48 +18,48 @@ use super::policy::SchedulerKind;
 #[serde(rename_all = "camelCase")]
 pub struct Stamp {
     /// The scheduler's word, which `scheduler::stamped` resolves.
-    pub scheduler: String,
+    pub(crate) scheduler: String,
     #[serde(serialize_with = "write_level", deserialize_with = "read_level")]
-    pub level: Level,
-    pub size: u32,
-    pub quorum: u32,
+    pub(crate) level: Level,
+    pub(crate) size: u32,
+    pub(crate) quorum: u32,
     /// The part's position in the plan: Kubernetes 1.35 takes eight gangs to a Workload object.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub ordinal: u32,
+    pub(crate) ordinal: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub bundle: Option<String>,
+    pub(crate) bundle: Option<String>,
     /// Which of its backend's variants made the gang, where it has several and this is not the
     /// default one: a gang keeps it when the configuration changes.
     #[serde(default, rename = "way", skip_serializing_if = "Option::is_none")]
-    pub variant: Option<String>,
+    pub(crate) variant: Option<String>,
     /// All parts of the bundle, where a member must name its siblings' gangs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub siblings: Vec<Sibling>,
+    pub(crate) siblings: Vec<Sibling>,
     /// All roles of the gang or bundle, where a member must describe the others' pods.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub roles: Vec<RoleStamp>,
+    pub(crate) roles: Vec<RoleStamp>,
     /// What the workload's own adapter needs of it later.
     #[serde(default, rename = "revision", skip_serializing_if = "Option::is_none")]
-    pub workload: Option<Words>,
+    pub(crate) workload: Option<Words>,
     /// The scheduler's name, where Muster wrote it into the template: not the user's own, and
     /// removed when the template is stamped again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub scheduler_name: Option<String>,
+    pub(crate) scheduler_name: Option<String>,
 }
 
 /// What one side alone writes and reads of a stamp, as JSON in its own words.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct Words(Box<RawValue>);
+pub(crate) struct Words(Box<RawValue>);
 
 impl Words {
     /// Takes down a value; `None` if it cannot be written as JSON.
-    pub fn of(value: &impl Serialize) -> Option<Self> {
+    pub(crate) fn of(value: &impl Serialize) -> Option<Self> {
         serde_json::value::to_raw_value(value).ok().map(Self)
     }
 
     /// Reads it back; `None` where it says something else.
-    pub fn read<'w, T: Deserialize<'w>>(&'w self) -> Option<T> {
+    pub(crate) fn read<'w, T: Deserialize<'w>>(&'w self) -> Option<T> {
         serde_json::from_str(self.0.get()).ok()
     }
 }
@@ -74,27 +74,27 @@ impl Eq for Words {}
 
 /// A role, as far as the members of other roles speak of it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RoleStamp {
-    pub name: String,
-    pub members: u64,
+pub(crate) struct RoleStamp {
+    pub(crate) name: String,
+    pub(crate) members: u64,
     /// Its pods in the scheduler's words; absent for the stamped role itself, whose pods speak
     /// for themselves.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub shape: Option<Value>,
+    pub(crate) shape: Option<Value>,
 }
 
 /// A part of a bundle, as far as its gangs' names go.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Sibling {
-    pub part: String,
+pub(crate) struct Sibling {
+    pub(crate) part: String,
     /// How many gangs, where each replica is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub replicas: Option<u32>,
+    pub(crate) replicas: Option<u32>,
 }
 
 impl Sibling {
     /// Part and index of each of its gangs.
-    pub fn gangs(&self) -> impl Iterator<Item = (&str, Option<u32>)> {
+    pub(crate) fn gangs(&self) -> impl Iterator<Item = (&str, Option<u32>)> {
         let indexes = match self.replicas {
             Some(replicas) => (0..replicas).map(Some).collect(),
             None => vec![None],
@@ -104,7 +104,7 @@ impl Sibling {
 }
 
 impl Stamp {
-    pub fn new(scheduler: SchedulerKind, ordinal: usize, part: &Part) -> Self {
+    pub(crate) fn new(scheduler: SchedulerKind, ordinal: usize, part: &Part) -> Self {
         Self {
             scheduler: scheduler.as_str().to_owned(),
             level: part.level(),
@@ -120,11 +120,11 @@ impl Stamp {
         }
     }
 
-    pub fn parse(text: &str) -> Result<Self, serde_json::Error> {
+    pub(crate) fn parse(text: &str) -> Result<Self, serde_json::Error> {
         serde_json::from_str(text)
     }
 
-    pub fn to_json(&self) -> String {
+    pub(crate) fn to_json(&self) -> String {
         // A struct of plain numbers and strings: serialising it cannot fail.
         serde_json::to_string(self).unwrap_or_default()
     }
@@ -136,14 +136,14 @@ pub struct Member {
     identity: Identity,
     name: GangName,
     /// Its role, where the template does not say it.
-    pub role: Option<&'static str>,
+    pub(crate) role: Option<&'static str>,
     /// Its whole replica, where the pods of that come in an order and are several gangs.
-    pub replica: Option<Identity>,
-    pub stamp: Stamp,
+    pub(crate) replica: Option<Identity>,
+    pub(crate) stamp: Stamp,
 }
 
 impl Member {
-    pub fn new(identity: Identity, stamp: Stamp) -> Self {
+    pub(crate) fn new(identity: Identity, stamp: Stamp) -> Self {
         let name = identity.name();
         Self {
             identity,
@@ -154,17 +154,17 @@ impl Member {
         }
     }
 
-    pub fn identity(&self) -> &Identity {
+    pub(crate) fn identity(&self) -> &Identity {
         &self.identity
     }
 
     /// The gang's name, hashed once.
-    pub fn name(&self) -> &GangName {
+    pub(crate) fn name(&self) -> &GangName {
         &self.name
     }
 
     /// The gang's index in its part, as the label `muster.dev/index` carries it.
-    pub fn index(&self) -> u32 {
+    pub(crate) fn index(&self) -> u32 {
         self.identity.index.unwrap_or(0)
     }
 }

@@ -3,25 +3,27 @@
 //! Pure data and pure functions. Nothing here knows a workload kind, a scheduler's objects,
 //! HTTP or a cluster; an invalid [`Part`] cannot be built, its constructor returns field errors.
 
-pub mod duration;
-pub mod field;
-pub mod keys;
-pub mod link;
-pub mod member;
-pub mod name;
-pub mod part;
-pub mod plan;
-pub mod policy;
-pub mod quantity;
-pub mod reference;
-pub mod resources;
-pub mod shape;
+pub(crate) mod duration;
+pub(crate) mod field;
+pub(crate) mod keys;
+pub(crate) mod link;
+pub(crate) mod member;
+pub(crate) mod name;
+pub(crate) mod part;
+pub(crate) mod plan;
+pub(crate) mod policy;
+pub(crate) mod quantity;
+pub(crate) mod reference;
+pub(crate) mod resources;
+pub(crate) mod shape;
 
-pub use field::{FieldError, FieldPath};
-pub use member::{Member, RoleStamp, Sibling, Stamp, Words};
-pub use name::{Attempt, BundleName, GangKey, GangName, Identity, PartName, Round};
-pub use part::{Level, Part, PartDraft, Role};
-pub use plan::{Barrier, Gang, Owner, Plan};
-pub use policy::{Located, Policy, SchedulerKind, Strictness, TimeoutAction};
+pub(crate) use field::{FieldError, FieldPath};
+pub(crate) use member::{Member, RoleStamp, Sibling, Stamp, Words};
+pub use name::{Attempt, Identity, PartName, Round};
+pub(crate) use name::{BundleName, GangKey, GangName};
+pub(crate) use part::{Level, Part, PartDraft, Role};
+pub(crate) use plan::{Barrier, Gang, Owner, Plan};
+pub use policy::SchedulerKind;
+pub(crate) use policy::{Located, Policy, Strictness, TimeoutAction};
 pub use reference::WorkloadRef;
-pub use shape::{Apart, Shape, Written};
+pub(crate) use shape::{Apart, Shape, Written};

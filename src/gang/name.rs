@@ -32,22 +32,22 @@ impl PartName {
         Self(name.into())
     }
 
-    pub fn as_str(&self) -> &str {
+    pub(crate) fn as_str(&self) -> &str {
         &self.0
     }
 }
 
 /// The name that gangs of one bundle share.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct BundleName(String);
+pub(crate) struct BundleName(String);
 
 impl BundleName {
     /// A DNS label: it becomes part of object names and labels.
-    pub fn new(name: &str) -> Option<Self> {
+    pub(crate) fn new(name: &str) -> Option<Self> {
         is_dns_label(name).then(|| Self(name.to_owned()))
     }
 
-    pub fn as_str(&self) -> &str {
+    pub(crate) fn as_str(&self) -> &str {
         &self.0
     }
 }
@@ -61,7 +61,7 @@ impl GangName {
         &self.0
     }
 
-    pub fn into_string(self) -> String {
+    pub(crate) fn into_string(self) -> String {
         self.0
     }
 }
@@ -96,7 +96,7 @@ pub struct Round(pub u32);
 
 impl Round {
     #[must_use]
-    pub fn next(self) -> Self {
+    pub(crate) fn next(self) -> Self {
         Self(self.0.saturating_add(1))
     }
 }
@@ -120,7 +120,7 @@ pub struct Identity {
 
 /// What tells gangs of one workload apart, in whatever round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct GangKey<'a> {
+pub(crate) struct GangKey<'a> {
     uid: &'a str,
     part: &'a str,
     index: Option<u32>,
@@ -129,7 +129,7 @@ pub struct GangKey<'a> {
 
 impl Identity {
     /// The same for pods of every round of the gang.
-    pub fn key(&self) -> GangKey<'_> {
+    pub(crate) fn key(&self) -> GangKey<'_> {
         GangKey {
             uid: &self.uid,
             part: self.part.as_str(),
@@ -145,7 +145,7 @@ impl Identity {
 
     /// The identity of another gang of the same start of the workload.
     #[must_use]
-    pub fn of(&self, part: &str, index: Option<u32>) -> Self {
+    pub(crate) fn of(&self, part: &str, index: Option<u32>) -> Self {
         Self {
             part: PartName::new(part),
             index,
@@ -155,7 +155,7 @@ impl Identity {
 
     /// The name of an object that several gangs of this start of the workload share: a bundle's,
     /// or one that stands for the whole plan. `kind` keeps it apart from a part of the same name.
-    pub fn shared_name(&self, kind: &str, name: &str) -> GangName {
+    pub(crate) fn shared_name(&self, kind: &str, name: &str) -> GangName {
         // Shared by all replicas, so the restart of one alone does not count.
         let mut shared = self.clone();
         shared.attempt.own = 0;
@@ -224,12 +224,12 @@ impl Identity {
 }
 
 /// Whether a text is a DNS subdomain (RFC 1123), as the names of most objects must be.
-pub fn is_dns_subdomain(text: &str) -> bool {
+pub(crate) fn is_dns_subdomain(text: &str) -> bool {
     text.len() <= 253 && text.split('.').all(is_dns_label)
 }
 
 /// Whether a text is a DNS label (RFC 1123), as Kubernetes checks it.
-pub fn is_dns_label(text: &str) -> bool {
+pub(crate) fn is_dns_label(text: &str) -> bool {
     let alphanumeric = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
     let bytes = text.as_bytes();
     (1..=MAX_LABEL).contains(&bytes.len())

@@ -20,7 +20,7 @@ const MAX_GANGS: u32 = 50_000;
 
 /// How much of a workload one gang spans.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Level {
+pub(crate) enum Level {
     /// The whole workload is one gang.
     Whole,
     /// One group of its pods (a ReplicatedJob) is one gang.
@@ -30,7 +30,7 @@ pub enum Level {
 }
 
 impl Level {
-    pub fn as_str(self) -> &'static str {
+    pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Whole => "Whole",
             Self::Group => "Group",
@@ -42,14 +42,14 @@ impl Level {
 /// The pods of a part that come from one template.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Role {
-    pub name: String,
+    pub(crate) name: String,
     /// Pods of this role in one gang.
-    pub pods: u64,
+    pub(crate) pods: u64,
     /// Pods of this role that must succeed before one gang is done.
-    pub completions: u64,
-    pub shape: Shape,
+    pub(crate) completions: u64,
+    pub(crate) shape: Shape,
     /// Where the pods' spec stands in the workload.
-    pub at: FieldPath,
+    pub(crate) at: FieldPath,
 }
 
 /// A group of pods that is bound together or not at all, before it has an identity.
@@ -70,23 +70,23 @@ pub struct Part {
 
 /// What a workload adapter knows of a part before its numbers are checked.
 #[derive(Debug, Clone)]
-pub struct PartDraft {
-    pub name: PartName,
-    pub level: Level,
+pub(crate) struct PartDraft {
+    pub(crate) name: PartName,
+    pub(crate) level: Level,
     /// How many gangs: the replicas for [`Level::Replica`], else 1.
-    pub replicas: u64,
-    pub roles: Vec<Role>,
+    pub(crate) replicas: u64,
+    pub(crate) roles: Vec<Role>,
     /// Pods that are made only once these run, and whose room counts already.
-    pub later: Vec<Role>,
-    pub min_count: Option<Located<i64>>,
-    pub bundle: Option<Located<BundleName>>,
+    pub(crate) later: Vec<Role>,
+    pub(crate) min_count: Option<Located<i64>>,
+    pub(crate) bundle: Option<Located<BundleName>>,
     /// Where the user asked for this gang.
-    pub at: FieldPath,
+    pub(crate) at: FieldPath,
 }
 
 impl PartDraft {
     /// Checks the numbers. A part without pods is no part: `None`.
-    pub fn build(mut self) -> Result<Option<Part>, FieldError> {
+    pub(crate) fn build(mut self) -> Result<Option<Part>, FieldError> {
         self.roles.retain(|role| role.pods > 0);
         let size = self
             .roles
@@ -194,53 +194,53 @@ fn min_resources(roles: &[Role], quorum: NonZeroU32) -> Option<ResourceList> {
 }
 
 impl Part {
-    pub fn name(&self) -> &PartName {
+    pub(crate) fn name(&self) -> &PartName {
         &self.name
     }
 
-    pub fn level(&self) -> Level {
+    pub(crate) fn level(&self) -> Level {
         self.level
     }
 
     /// How many gangs this part becomes.
-    pub fn replicas(&self) -> u32 {
+    pub(crate) fn replicas(&self) -> u32 {
         self.replicas
     }
 
-    pub fn roles(&self) -> &[Role] {
+    pub(crate) fn roles(&self) -> &[Role] {
         &self.roles
     }
 
     /// Pods of one gang.
-    pub fn size(&self) -> u32 {
+    pub(crate) fn size(&self) -> u32 {
         self.size.get()
     }
 
     /// Members that must fit before any is bound.
-    pub fn quorum(&self) -> u32 {
+    pub(crate) fn quorum(&self) -> u32 {
         self.quorum.get()
     }
 
     /// Whether it never starts when no more than `creatable` of its pods can exist before one of
     /// them is on a node.
-    pub fn waits_for_itself(&self, creatable: u64) -> bool {
+    pub(crate) fn waits_for_itself(&self, creatable: u64) -> bool {
         u64::from(self.quorum()) > creatable
     }
 
     /// Pods that must succeed before one gang is done; more than its size where Jobs run in waves.
-    pub fn completions(&self) -> u64 {
+    pub(crate) fn completions(&self) -> u64 {
         let completions = self.roles.iter().map(|role| role.completions);
         completions.fold(0, u64::saturating_add)
     }
 
     /// Pods that are made only once this gang runs.
-    pub fn later(&self) -> &[Role] {
+    pub(crate) fn later(&self) -> &[Role] {
         &self.later
     }
 
     /// The same part once it runs: those that came later now ask for their room themselves.
     #[must_use]
-    pub fn started(mut self) -> Self {
+    pub(crate) fn started(mut self) -> Self {
         // A part of what could be counted can be counted.
         self.min_resources = min_resources(&self.roles, self.quorum).unwrap_or_default();
         self.later.clear();
@@ -248,21 +248,21 @@ impl Part {
     }
 
     /// The least that a quorum of one gang needs, and those that come later.
-    pub fn min_resources(&self) -> &ResourceList {
+    pub(crate) fn min_resources(&self) -> &ResourceList {
         &self.min_resources
     }
 
-    pub fn bundle(&self) -> Option<&Located<BundleName>> {
+    pub(crate) fn bundle(&self) -> Option<&Located<BundleName>> {
         self.bundle.as_ref()
     }
 
     /// Where the user asked for this gang.
-    pub fn at(&self) -> &FieldPath {
+    pub(crate) fn at(&self) -> &FieldPath {
         &self.at
     }
 
     /// The priority class of all pods, when it is one.
-    pub fn priority_class(&self) -> Option<&str> {
+    pub(crate) fn priority_class(&self) -> Option<&str> {
         let mut classes = self.roles.iter().map(Role::priority_class);
         let first = classes.next()?;
         classes.all(|class| class == first).then_some(first)?
@@ -270,7 +270,7 @@ impl Part {
 }
 
 impl Role {
-    pub fn priority_class(&self) -> Option<&str> {
+    pub(crate) fn priority_class(&self) -> Option<&str> {
         self.shape.priority_class.as_deref()
     }
 }

@@ -12,28 +12,23 @@ use super::policy::Policy;
 
 /// Main containers wait until every member of the targets has started (KEP-498).
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Barrier {
-    pub timeout: Duration,
+pub(crate) struct Barrier {
+    pub(crate) timeout: Duration,
     /// The groups that wait for each other.
-    pub targets: Vec<String>,
+    pub(crate) targets: Vec<String>,
 }
 
 /// What one workload object asks for.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Plan {
-    pub parts: Vec<Part>,
-    pub policy: Policy,
-    pub barrier: Option<Barrier>,
+    pub(crate) parts: Vec<Part>,
+    pub(crate) policy: Policy,
+    pub(crate) barrier: Option<Barrier>,
 }
 
 impl Plan {
-    pub fn part(&self, name: &str) -> Option<(usize, &Part)> {
-        let position = self.parts.iter().position(|p| p.name().as_str() == name)?;
-        Some((position, &self.parts[position]))
-    }
-
     /// The parts that start together with this one, itself among them, in the order of the spec.
-    pub fn bundle_of(&self, part: &Part) -> impl Iterator<Item = &Part> {
+    pub(crate) fn bundle_of(&self, part: &Part) -> impl Iterator<Item = &Part> {
         let name = part.name().clone();
         let bundle = part.bundle().map(|bundle| bundle.value.clone());
         self.parts.iter().filter(move |other| {
@@ -44,7 +39,7 @@ impl Plan {
 
     /// The gangs of one start of the workload, in the order of the spec: the position of each one's
     /// part, and its identity.
-    pub fn identities(
+    pub(crate) fn identities(
         &self,
         namespace: &str,
         workload: &str,
@@ -77,25 +72,25 @@ impl Plan {
 /// The workload object itself, as owner of what is made for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Owner {
-    pub api_version: String,
-    pub kind: &'static str,
-    pub namespace: String,
-    pub name: String,
-    pub uid: String,
+    pub(crate) api_version: String,
+    pub(crate) kind: &'static str,
+    pub(crate) namespace: String,
+    pub(crate) name: String,
+    pub(crate) uid: String,
 }
 
 /// A part with an identity: the pods that are bound together or not at all.
 #[derive(Debug, Clone)]
 pub struct Gang<'p> {
-    pub part: &'p Part,
-    pub identity: Identity,
+    pub(crate) part: &'p Part,
+    pub(crate) identity: Identity,
     quorum: u32,
     /// Gangs of other workloads that start together with it.
-    pub partners: Arc<[Identity]>,
+    pub(crate) partners: Arc<[Identity]>,
 }
 
 impl<'p> Gang<'p> {
-    pub fn new(part: &'p Part, identity: Identity) -> Self {
+    pub(crate) fn new(part: &'p Part, identity: Identity) -> Self {
         Self {
             part,
             identity,
@@ -105,19 +100,19 @@ impl<'p> Gang<'p> {
     }
 
     /// Members that must fit before any is bound: the part's quorum, or less once some are done.
-    pub fn quorum(&self) -> u32 {
+    pub(crate) fn quorum(&self) -> u32 {
         self.quorum
     }
 
     /// Lowers the quorum to what is still to come after `succeeded` members are done: a quorum of
     /// pods that no longer exist would hold back the replacements of those that do.
-    pub fn shrink(&mut self, succeeded: u64) {
+    pub(crate) fn shrink(&mut self, succeeded: u64) {
         let left = self.part.completions().saturating_sub(succeeded);
         let left = u32::try_from(left).unwrap_or(u32::MAX);
         self.quorum = self.part.quorum().min(left.max(1));
     }
 
-    pub fn name(&self) -> GangName {
+    pub(crate) fn name(&self) -> GangName {
         self.identity.name()
     }
 }

@@ -11,16 +11,16 @@ use super::reference::WorkloadRef;
 
 /// A value together with the place where the user wrote it, so that a later refusal can name it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Located<T> {
+pub(crate) struct Located<T> {
     /// What was written.
-    pub value: T,
+    pub(crate) value: T,
     /// Where.
-    pub at: FieldPath,
+    pub(crate) at: FieldPath,
 }
 
 impl<T> Located<T> {
     /// A value and its place.
-    pub fn new(value: T, at: FieldPath) -> Self {
+    pub(crate) fn new(value: T, at: FieldPath) -> Self {
         Self { value, at }
     }
 }
@@ -32,7 +32,7 @@ pub struct SchedulerKind(&'static str);
 
 impl SchedulerKind {
     /// For a backend, which declares its own.
-    pub const fn new(word: &'static str) -> Self {
+    pub(crate) const fn new(word: &'static str) -> Self {
         Self(word)
     }
 
@@ -65,7 +65,7 @@ pub enum TimeoutAction {
 
 impl TimeoutAction {
     /// Its spellings.
-    pub const NAMES: [&'static str; 2] = ["Wait", "Suspend"];
+    pub(crate) const NAMES: [&'static str; 2] = ["Wait", "Suspend"];
 }
 
 impl FromStr for TimeoutAction {
@@ -82,7 +82,7 @@ impl FromStr for TimeoutAction {
 
 /// What happens to the members that are already placed when one cannot be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
-pub enum Strictness {
+pub(crate) enum Strictness {
     /// All placed members give their room back.
     #[default]
     Strict,
@@ -92,7 +92,7 @@ pub enum Strictness {
 
 impl Strictness {
     /// Its spellings.
-    pub const NAMES: [&'static str; 2] = ["Strict", "NonStrict"];
+    pub(crate) const NAMES: [&'static str; 2] = ["Strict", "NonStrict"];
 }
 
 impl FromStr for Strictness {
@@ -109,17 +109,17 @@ impl FromStr for Strictness {
 
 /// The knobs of a plan that hold for all its gangs.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Policy {
+pub(crate) struct Policy {
     /// The scheduler that the workload names.
-    pub scheduler: Option<Located<SchedulerKind>>,
+    pub(crate) scheduler: Option<Located<SchedulerKind>>,
     /// The queue that its gangs wait in.
-    pub queue: Option<Located<String>>,
+    pub(crate) queue: Option<Located<String>>,
     /// How long a gang may wait.
-    pub timeout: Option<Located<Duration>>,
+    pub(crate) timeout: Option<Located<Duration>>,
     /// What happens then.
-    pub timeout_action: Option<Located<TimeoutAction>>,
+    pub(crate) timeout_action: Option<Located<TimeoutAction>>,
     /// What happens to members that are already placed when one cannot be.
-    pub strictness: Option<Located<Strictness>>,
+    pub(crate) strictness: Option<Located<Strictness>>,
     /// The other workloads whose gangs of the same bundle start together with this one's.
-    pub bundle_with: Option<Located<Vec<WorkloadRef>>>,
+    pub(crate) bundle_with: Option<Located<Vec<WorkloadRef>>>,
 }

@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize, Serializer};
 
 /// How a quantity was written, and so how it is printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Format {
+pub(crate) enum Format {
     /// 12Mi
     BinarySI,
     /// 12M
@@ -31,7 +31,7 @@ pub enum Format {
 
 /// Why a text is no quantity, or why a result is none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum QuantityError {
+pub(crate) enum QuantityError {
     // The first three are Go's texts, so that they can be searched for.
     #[error(
         "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
@@ -59,19 +59,19 @@ const BINARY_SUFFIXES: [&str; 7] = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
 
 /// A number with the form it is printed in. Equality and order are those of the number alone, as Go's `Cmp`.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Quantity {
+pub(crate) struct Quantity {
     nanos: i128,
     format: Format,
 }
 
 impl Quantity {
-    pub const ZERO: Self = Self {
+    pub(crate) const ZERO: Self = Self {
         nanos: 0,
         format: Format::DecimalSI,
     };
 
     /// Reads a quantity as Go's `ParseQuantity` does.
-    pub fn parse(text: &str) -> Result<Self, QuantityError> {
+    pub(crate) fn parse(text: &str) -> Result<Self, QuantityError> {
         let parts = Parts::split(text)?;
         let (shift, factor, format) = parts.unit()?;
         if !parts.has_digits() {
@@ -103,29 +103,20 @@ impl Quantity {
     }
 
     /// A whole number in decimal form.
-    pub fn from_units(units: i64) -> Self {
+    pub(crate) fn from_units(units: i64) -> Self {
         Self {
             nanos: i128::from(units) * NANOS,
             format: Format::DecimalSI,
         }
     }
 
-    /// The value in units of 10^-9.
-    pub fn nanos(self) -> i128 {
-        self.nanos
-    }
-
-    pub fn format(self) -> Format {
-        self.format
-    }
-
-    pub fn is_zero(self) -> bool {
+    pub(crate) fn is_zero(self) -> bool {
         self.nanos == 0
     }
 
     /// The sum. The format is the left side's, or the right's where the left is zero, as in Go.
     #[must_use = "the sum is a new quantity"]
-    pub fn checked_add(self, other: Self) -> Option<Self> {
+    pub(crate) fn checked_add(self, other: Self) -> Option<Self> {
         let format = if self.is_zero() {
             other.format
         } else {
@@ -136,14 +127,14 @@ impl Quantity {
 
     /// The product with a count, in the same format.
     #[must_use = "the product is a new quantity"]
-    pub fn checked_mul(self, count: u64) -> Option<Self> {
+    pub(crate) fn checked_mul(self, count: u64) -> Option<Self> {
         Self::bounded(self.nanos.checked_mul(i128::from(count))?, self.format)
     }
 
     /// Rounded away from zero to a whole number of milli-units. The API server does so with every
     /// resource list it stores (`SetDefaults_ResourceList`, Kubernetes 1.37).
     #[must_use = "the rounded value is a new quantity"]
-    pub fn round_up_to_milli(self) -> Self {
+    pub(crate) fn round_up_to_milli(self) -> Self {
         let rest = self.nanos % NANOS_PER_MILLI;
         let up = if rest == 0 {
             0

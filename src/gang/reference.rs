@@ -20,16 +20,16 @@ impl WorkloadRef {
     }
 
     /// Reads a reference that stands on a workload of the namespace `home`.
-    pub fn parse(text: &str, home: &str) -> Option<Self> {
+    pub(crate) fn parse(text: &str, home: &str) -> Option<Self> {
         let (namespace, name) = text.split_once('/').unwrap_or((home, text));
         (is_dns_label(namespace) && is_dns_subdomain(name)).then(|| Self::new(namespace, name))
     }
 
-    pub fn namespace(&self) -> &str {
+    pub(crate) fn namespace(&self) -> &str {
         &self.namespace
     }
 
-    pub fn name(&self) -> &str {
+    pub(crate) fn name(&self) -> &str {
         &self.name
     }
 }

@@ -16,14 +16,14 @@ use super::quantity::Quantity;
 /// A sum or product of a resource that no quantity can hold.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the total of {resource} is too large to count")]
-pub struct OverflowError {
-    pub resource: String,
+pub(crate) struct OverflowError {
+    pub(crate) resource: String,
 }
 
 /// Quantities by resource name, as in `requests` and `limits`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 #[serde(transparent)]
-pub struct ResourceList(BTreeMap<String, Quantity>);
+pub(crate) struct ResourceList(BTreeMap<String, Quantity>);
 
 impl<'de> Deserialize<'de> for ResourceList {
     /// `null` is the empty list, as to Go.
@@ -39,35 +39,35 @@ impl FromIterator<(String, Quantity)> for ResourceList {
 }
 
 impl ResourceList {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self::default()
     }
 
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    pub fn get(&self, resource: &str) -> Option<Quantity> {
+    pub(crate) fn get(&self, resource: &str) -> Option<Quantity> {
         self.0.get(resource).copied()
     }
 
-    pub fn contains(&self, resource: &str) -> bool {
+    pub(crate) fn contains(&self, resource: &str) -> bool {
         self.0.contains_key(resource)
     }
 
-    pub fn insert(&mut self, resource: impl Into<String>, quantity: Quantity) {
+    pub(crate) fn insert(&mut self, resource: impl Into<String>, quantity: Quantity) {
         self.0.insert(resource.into(), quantity);
     }
 
     /// The entries by name.
-    pub fn iter(&self) -> impl Iterator<Item = (&str, Quantity)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, Quantity)> {
         self.0
             .iter()
             .map(|(resource, quantity)| (resource.as_str(), *quantity))
     }
 
     /// Adds every entry of the other list. On an error the list is partly summed; drop it.
-    pub fn checked_add(&mut self, other: &Self) -> Result<(), OverflowError> {
+    pub(crate) fn checked_add(&mut self, other: &Self) -> Result<(), OverflowError> {
         for (resource, quantity) in &other.0 {
             match self.0.get_mut(resource) {
                 Some(sum) => *sum = sum.checked_add(*quantity).ok_or_else(overflow(resource))?,
@@ -78,21 +78,11 @@ impl ResourceList {
     }
 
     /// Keeps the greater quantity of every resource; what only one list names is kept as it is.
-    pub fn max_merge(&mut self, other: &Self) {
+    pub(crate) fn max_merge(&mut self, other: &Self) {
         for (resource, quantity) in &other.0 {
             let kept = self.get(resource).map(|kept| kept.max(*quantity));
             self.insert(resource, kept.unwrap_or(*quantity));
         }
-    }
-
-    /// Every quantity times a count, such as a number of equal pods.
-    pub fn checked_mul(&self, count: u64) -> Result<Self, OverflowError> {
-        self.iter()
-            .map(|(resource, quantity)| {
-                let product = quantity.checked_mul(count).ok_or_else(overflow(resource))?;
-                Ok((resource.to_owned(), product))
-            })
-            .collect()
     }
 
     /// As the API server stores it: rounded up to milli-units.
@@ -119,20 +109,20 @@ fn overflow(resource: &str) -> impl FnOnce() -> OverflowError + '_ {
 /// The `resources` of a container or of a pod.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(default)]
-pub struct Requirements {
-    pub requests: ResourceList,
-    pub limits: ResourceList,
+pub(crate) struct Requirements {
+    pub(crate) requests: ResourceList,
+    pub(crate) limits: ResourceList,
 }
 
 /// A container or init container, as far as counting needs it.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-pub struct Container<'a> {
+pub(crate) struct Container<'a> {
     #[serde(borrow, deserialize_with = "text")]
-    pub name: Cow<'a, str>,
+    pub(crate) name: Cow<'a, str>,
     #[serde(borrow, deserialize_with = "optional_text")]
-    pub restart_policy: Option<Cow<'a, str>>,
-    pub resources: Option<Requirements>,
+    pub(crate) restart_policy: Option<Cow<'a, str>>,
+    pub(crate) resources: Option<Requirements>,
 }
 
 impl Container<'_> {
@@ -145,14 +135,14 @@ impl Container<'_> {
 /// A pod spec, as far as counting needs it; borrowed from a larger view, or read by itself.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-pub struct PodResources<'a> {
+pub(crate) struct PodResources<'a> {
     #[serde(borrow, deserialize_with = "own_containers")]
-    pub containers: Cow<'a, [Container<'a>]>,
+    pub(crate) containers: Cow<'a, [Container<'a>]>,
     #[serde(borrow, deserialize_with = "own_containers")]
-    pub init_containers: Cow<'a, [Container<'a>]>,
-    pub overhead: Cow<'a, ResourceList>,
+    pub(crate) init_containers: Cow<'a, [Container<'a>]>,
+    pub(crate) overhead: Cow<'a, ResourceList>,
     /// Pod-level resources: beta and on since Kubernetes 1.34.
-    pub resources: Option<Cow<'a, Requirements>>,
+    pub(crate) resources: Option<Cow<'a, Requirements>>,
 }
 
 fn own_containers<'de: 'a, 'a, D: Deserializer<'de>>(
@@ -173,21 +163,25 @@ where
 struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
 
 /// For a text that may be missing or `null`: embed it with `#[serde(borrow, default, deserialize_with)]`.
-pub fn optional_text<'de: 'a, 'a, D: Deserializer<'de>>(
+pub(crate) fn optional_text<'de: 'a, 'a, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<Cow<'a, str>>, D::Error> {
     Ok(Option::<Text<'a>>::deserialize(deserializer)?.map(|text| text.0))
 }
 
 /// For a text where `null` is the empty text.
-pub fn text<'de: 'a, 'a, D: Deserializer<'de>>(deserializer: D) -> Result<Cow<'a, str>, D::Error> {
+pub(crate) fn text<'de: 'a, 'a, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Cow<'a, str>, D::Error> {
     optional_text(deserializer).map(Option::unwrap_or_default)
 }
 
 /// A list of containers that is read by itself.
 #[derive(Debug, Default, Deserialize)]
 #[serde(transparent)]
-pub struct Containers<'a>(#[serde(borrow, deserialize_with = "containers")] pub Vec<Container<'a>>);
+pub(crate) struct Containers<'a>(
+    #[serde(borrow, deserialize_with = "containers")] pub Vec<Container<'a>>,
+);
 
 /// For a list of containers where `null` is the empty list, and a `null` in it an empty container, as to Go.
 fn containers<'de: 'a, 'a, D: Deserializer<'de>>(
@@ -200,7 +194,7 @@ fn containers<'de: 'a, 'a, D: Deserializer<'de>>(
 /// What the pod takes from a node in the eyes of kube-scheduler.
 ///
 /// Resource names with a quantity of zero stay in the list, as they do there.
-pub fn pod_requests(pod: &PodResources<'_>) -> Result<ResourceList, OverflowError> {
+pub(crate) fn pod_requests(pod: &PodResources<'_>) -> Result<ResourceList, OverflowError> {
     let mut total = aggregate(pod, container_requests)?;
     if let Some(resources) = &pod.resources {
         let pod_level = pod_level_requests(pod, resources, &total)?;
@@ -345,13 +339,6 @@ mod tests {
     }
 
     #[test]
-    fn a_product_counts_equal_pods() {
-        let pods = list(r#"{"cpu":"250m","memory":"1536Mi"}"#).checked_mul(4);
-        let printed = serde_json::to_string(&pods.expect("in range")).expect("json");
-        assert_eq!(printed, r#"{"cpu":"1","memory":"6Gi"}"#);
-    }
-
-    #[test]
     fn a_merge_keeps_the_greater_and_what_only_one_side_names() {
         let mut left = list(r#"{"a":"1","b":"1Ki","c":"3"}"#);
         left.max_merge(&list(r#"{"a":"2","b":"1024","d":"4"}"#));
@@ -365,7 +352,6 @@ mod tests {
         let expected = OverflowError {
             resource: "example.com/x".to_owned(),
         };
-        assert_eq!(large.checked_mul(2), Err(expected.clone()));
         assert_eq!(large.clone().checked_add(&large), Err(expected.clone()));
         large.insert("cpu", Quantity::from_units(1));
         let container = Container {

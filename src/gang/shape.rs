@@ -12,50 +12,50 @@ use super::resources::ResourceList;
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Shape {
     /// What kube-scheduler counts for one pod.
-    pub requests: ResourceList,
-    pub node_selector: BTreeMap<String, String>,
-    pub tolerations: Option<Value>,
-    pub affinity: Option<Value>,
+    pub(crate) requests: ResourceList,
+    pub(crate) node_selector: BTreeMap<String, String>,
+    pub(crate) tolerations: Option<Value>,
+    pub(crate) affinity: Option<Value>,
     /// How the pods are to be spread.
-    pub spread: Option<Vec<Value>>,
+    pub(crate) spread: Option<Vec<Value>>,
     /// Their labels, as far as they are known.
-    pub labels: BTreeMap<String, String>,
+    pub(crate) labels: BTreeMap<String, String>,
     /// What their controller writes of labels.
-    pub written: Written,
+    pub(crate) written: Written,
     /// How their controller will keep them apart.
-    pub apart: Option<Apart>,
-    pub priority_class: Option<String>,
-    pub scheduler_name: Option<String>,
+    pub(crate) apart: Option<Apart>,
+    pub(crate) priority_class: Option<String>,
+    pub(crate) scheduler_name: Option<String>,
     /// Whether scheduling gates hold the pods back.
-    pub gated: bool,
+    pub(crate) gated: bool,
 }
 
 /// Pods that their controller keeps apart by a label.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Apart {
-    pub key: &'static str,
+pub(crate) struct Apart {
+    pub(crate) key: &'static str,
     /// What asks for it.
-    pub at: FieldPath,
-    pub instead: &'static str,
+    pub(crate) at: FieldPath,
+    pub(crate) instead: &'static str,
 }
 
 /// Label keys that a controller writes, by the pods that have the same value. A placement that asks
 /// for one means some pods of a gang or all of them, depending on that.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Written {
+pub(crate) struct Written {
     /// All pods of the workload, and no others.
-    pub workload: &'static [&'static str],
+    pub(crate) workload: &'static [&'static str],
     /// All pods of a gang.
-    pub gang: &'static [&'static str],
+    pub(crate) gang: &'static [&'static str],
     /// All pods of a Job.
-    pub job: &'static [&'static str],
+    pub(crate) job: &'static [&'static str],
     /// One pod, or a few.
-    pub pod: &'static [&'static str],
+    pub(crate) pod: &'static [&'static str],
 }
 
 impl Written {
     /// What all pods of a gang have alike.
-    pub fn shared(&self) -> impl Iterator<Item = &'static str> {
+    pub(crate) fn shared(&self) -> impl Iterator<Item = &'static str> {
         self.workload.iter().chain(self.gang).copied()
     }
 }

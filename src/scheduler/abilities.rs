@@ -9,7 +9,7 @@ use crate::gang::{FieldError, Part, Plan, SchedulerKind, Strictness};
 
 /// Whether something works, and if not, why.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Support {
+pub(crate) enum Support {
     /// It works.
     Yes,
     /// It does not, and why.
@@ -18,7 +18,7 @@ pub enum Support {
 
 /// How far a bundle can reach.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Bundles {
+pub(crate) enum Bundles {
     /// The gangs of several workload objects, also of several namespaces: so many at most.
     AcrossWorkloads {
         /// How many gangs.
@@ -34,7 +34,7 @@ pub enum Bundles {
 
 /// What happens to the pods' priority class.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Priorities {
+pub(crate) enum Priorities {
     /// All pods of a gang must have the same one; it goes on the gang's object.
     MustBeEqual,
     /// It goes on the gang's object when all pods have the same one.
@@ -54,7 +54,7 @@ pub enum LinkSite {
 
 /// What a resumed workload's gang is to the scheduler.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Resume {
+pub(crate) enum Resume {
     /// A new gang under a new name; the link is rewritten when the Job resumes.
     NewGang,
     /// A new object under the same name: the link cannot change, because a Job's template keeps
@@ -65,7 +65,7 @@ pub enum Resume {
 
 /// Whether a gang's quorum can follow its members as they finish.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum QuorumChange {
+pub(crate) enum QuorumChange {
     /// The object takes a new quorum while the gang lives.
     Live,
     /// The quorum is fixed, and why: after members have finished, the replacement of another one
@@ -77,7 +77,7 @@ pub enum QuorumChange {
 
 /// Whether a scheduler tries a blocked gang again when room appears.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum NewRoom {
+pub(crate) enum NewRoom {
     /// By itself.
     Noticed,
     /// Only after a write to the gang's object, or minutes later.
@@ -86,7 +86,7 @@ pub enum NewRoom {
 
 /// Who keeps the time that a gang may wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Timeouts {
+pub(crate) enum Timeouts {
     /// Muster alone.
     Muster,
     /// Muster, and the scheduler is told.
@@ -95,7 +95,7 @@ pub enum Timeouts {
 
 /// What is done for pods that are made only once others of their replica run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Later {
+pub(crate) enum Later {
     /// Their room is held.
     Held,
     /// The first start only when there is room for all, which nobody holds.
@@ -108,35 +108,35 @@ pub enum Later {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Abilities {
     /// Gangs that start together.
-    pub bundle: Bundles,
+    pub(crate) bundle: Bundles,
     /// Queues.
-    pub queue: Support,
+    pub(crate) queue: Support,
     /// Gangs whose members keep their room while the rest is retried.
-    pub non_strict: Support,
+    pub(crate) non_strict: Support,
     /// The pods' priority class.
-    pub priorities: Priorities,
+    pub(crate) priorities: Priorities,
     /// Where the link is written, unless the cluster says otherwise.
-    pub link_site: LinkSite,
+    pub(crate) link_site: LinkSite,
     /// What a resumed gang is.
-    pub resume: Resume,
+    pub(crate) resume: Resume,
     /// The quorum as members finish.
-    pub quorum_change: QuorumChange,
+    pub(crate) quorum_change: QuorumChange,
     /// What a blocked gang does when room appears.
-    pub new_room: NewRoom,
+    pub(crate) new_room: NewRoom,
     /// What works but surprises, said at every admission.
-    pub caution: Option<&'static str>,
+    pub(crate) caution: Option<&'static str>,
     /// Who keeps the time.
-    pub timeout: Timeouts,
+    pub(crate) timeout: Timeouts,
     /// Whether its object says what a quorum needs at least.
-    pub min_resources: bool,
+    pub(crate) min_resources: bool,
     /// Pods that are made only once others run.
-    pub later: Later,
+    pub(crate) later: Later,
     /// The releases whose sources and programs the backend was made by.
-    pub made_for: &'static str,
+    pub(crate) made_for: &'static str,
 }
 
 /// What of a plan this scheduler cannot do (errors), and what it does differently (warnings).
-pub fn refusals(
+pub(crate) fn refusals(
     kind: SchedulerKind,
     abilities: &Abilities,
     plan: &Plan,

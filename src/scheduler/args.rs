@@ -9,7 +9,7 @@ use super::{Snapshot, names, parse};
 
 /// The options of the schedulers.
 #[derive(Debug, clap::Args)]
-pub struct SchedulerArgs {
+pub(crate) struct SchedulerArgs {
     #[arg(
         long,
         env = "MUSTER_SCHEDULER",
@@ -35,12 +35,12 @@ const ASSUMED: SchedulerKind = SchedulerKind::NATIVE;
 
 impl SchedulerArgs {
     /// The scheduler of workloads that name none, where it is configured.
-    pub fn scheduler(&self) -> Option<SchedulerKind> {
+    pub(crate) fn scheduler(&self) -> Option<SchedulerKind> {
         self.scheduler
     }
 
     /// What is taken for granted about a cluster that nobody has looked at.
-    pub fn snapshot(&self) -> Snapshot {
+    pub(crate) fn snapshot(&self) -> Snapshot {
         let default = self.scheduler.unwrap_or(ASSUMED);
         let mut cluster = Snapshot::assumed(default, self.native.kubernetes);
         cluster.variants.extend(self.koordinator.variant());

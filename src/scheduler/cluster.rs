@@ -11,14 +11,14 @@ use super::{Api, Dialect, Probe, TABLE};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Release {
     /// The `1` of `1.37`.
-    pub major: u32,
+    pub(crate) major: u32,
     /// The `37` of `1.37`.
-    pub minor: u32,
+    pub(crate) minor: u32,
 }
 
 impl Release {
     /// Reads the apiserver's own words; some providers write `37+`.
-    pub fn read(major: &str, minor: &str) -> Option<Self> {
+    pub(crate) fn read(major: &str, minor: &str) -> Option<Self> {
         Some(Self {
             major: major.parse().ok()?,
             minor: minor.trim_end_matches('+').parse().ok()?,
@@ -48,7 +48,7 @@ pub struct Served {
     /// Whose.
     pub scheduler: SchedulerKind,
     /// The group and version.
-    pub version: &'static str,
+    pub(crate) version: &'static str,
 }
 
 /// The cluster as a decision sees it.

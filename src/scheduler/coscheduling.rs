@@ -14,7 +14,7 @@ use super::entry::POD_GROUPS;
 use super::object::{Scope, object};
 use super::{Api, Entry, Listens, Marks, Scheduler};
 
-pub struct Coscheduling;
+pub(crate) struct Coscheduling;
 
 impl SchedulerKind {
     /// The plugin of scheduler-plugins.
@@ -26,7 +26,7 @@ const API: &str = "scheduling.x-k8s.io/v1alpha1";
 const POD_GROUP: LinkKey =
     LinkKey::label(SchedulerKind::COSCHEDULING, "scheduling.x-k8s.io/pod-group");
 
-pub static ENTRY: Entry = Entry {
+pub(crate) static ENTRY: Entry = Entry {
     kind: SchedulerKind::COSCHEDULING,
     // The name in scheduler-plugins' Helm chart; any profile with the plugin works too.
     listens: Listens::Profile("scheduler-plugins-scheduler"),

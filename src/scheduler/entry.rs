@@ -11,42 +11,42 @@ pub struct Entry {
     /// Its word, which the same file declares as a constant.
     pub kind: SchedulerKind,
     /// The `schedulerName` that reaches it.
-    pub listens: Listens,
+    pub(crate) listens: Listens,
     /// Ends the refusal of a pod that is a member of another scheduler's gang and names this one:
     /// what may have written the name, and what to do.
-    pub stray_name_hint: &'static str,
+    pub(crate) stray_name_hint: &'static str,
     /// What ties a pod to a gang of the scheduler: a link that the user wrote is respected.
-    pub links: &'static [LinkKey],
+    pub(crate) links: &'static [LinkKey],
     /// The APIs of its objects, of which a cluster serves at most one; the newest first. None where
     /// it has no objects: then it is a choice on any cluster, and used only where someone names it.
-    pub apis: &'static [Api],
+    pub(crate) apis: &'static [Api],
     /// The backend on this cluster, of that variant where it has several (`None`: the default one).
-    pub backend: fn(&Snapshot, Option<&str>) -> Result<&'static dyn Scheduler, Unavailable>,
+    pub(crate) backend: fn(&Snapshot, Option<&str>) -> Result<&'static dyn Scheduler, Unavailable>,
     /// Its rows of `muster schedulers`.
-    pub rows: &'static [(&'static str, &'static dyn Scheduler)],
+    pub(crate) rows: &'static [(&'static str, &'static dyn Scheduler)],
 }
 
 /// The kinds that a scheduler's gangs are made of; served together or not at all.
-pub struct Api {
+pub(crate) struct Api {
     /// The group and version.
-    pub version: &'static str,
+    pub(crate) version: &'static str,
     /// All that must be served.
-    pub resources: &'static [Resource],
+    pub(crate) resources: &'static [Resource],
     /// What else to look for where the API is served.
-    pub probes: &'static [Probe],
+    pub(crate) probes: &'static [Probe],
 }
 
 /// A kind of objects, and its name in URLs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Resource {
     /// The kind.
-    pub kind: &'static str,
+    pub(crate) kind: &'static str,
     /// The name in URLs.
-    pub plural: &'static str,
+    pub(crate) plural: &'static str,
 }
 
 /// What most schedulers call a gang.
-pub const POD_GROUPS: Resource = Resource {
+pub(crate) const POD_GROUPS: Resource = Resource {
     kind: "PodGroup",
     plural: "podgroups",
 };
@@ -72,7 +72,7 @@ pub enum Probe {
 
 /// Which `schedulerName` reaches a scheduler.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Listens {
+pub(crate) enum Listens {
     /// This name alone.
     To(&'static str),
     /// A profile of kube-scheduler: this name by default, but it may have any.
@@ -84,7 +84,7 @@ pub enum Listens {
 
 impl Listens {
     /// The name by default.
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::To(name) | Self::Profile(name) => name,
             Self::DefaultProfile => "default-scheduler",
@@ -94,12 +94,12 @@ impl Listens {
 
 impl Entry {
     /// The `schedulerName` that the scheduler listens to by default.
-    pub fn default_scheduler_name(&self) -> &'static str {
+    pub(crate) fn default_scheduler_name(&self) -> &'static str {
         self.listens.name()
     }
 
     /// Whether Kubernetes writes its name into a pod that has none.
-    pub fn is_filled_in(&self) -> bool {
+    pub(crate) fn is_filled_in(&self) -> bool {
         self.listens == Listens::DefaultProfile
     }
 
@@ -109,7 +109,7 @@ impl Entry {
     }
 
     /// Whether pods with this `schedulerName` reach the scheduler.
-    pub fn fits(&self, name: &str) -> bool {
+    pub(crate) fn fits(&self, name: &str) -> bool {
         match super::named(name) {
             Some(other) => other.kind == self.kind,
             None => match self.listens {

@@ -18,7 +18,7 @@ use super::entry::POD_GROUPS;
 use super::pod_group::{self, Group};
 use super::{Api, Entry, Listens, Marks, Queue, Scheduler, scheduler_name};
 
-pub struct Kai;
+pub(crate) struct Kai;
 
 impl SchedulerKind {
     /// The KAI scheduler.
@@ -31,7 +31,7 @@ const POD_GROUP: LinkKey = LinkKey::annotation(SchedulerKind::KAI, "pod-group-na
 /// Besides the PodGroup, where it has subgroups.
 const SUBGROUP: LinkKey = LinkKey::label(SchedulerKind::KAI, "kai.scheduler/subgroup-name");
 
-pub static ENTRY: Entry = Entry {
+pub(crate) static ENTRY: Entry = Entry {
     kind: SchedulerKind::KAI,
     listens: Listens::To("kai-scheduler"),
     stray_name_hint: "",

@@ -11,13 +11,13 @@ use serde_json::Value;
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Marks {
     /// Labels.
-    pub labels: BTreeMap<&'static str, String>,
+    pub(crate) labels: BTreeMap<&'static str, String>,
     /// Annotations.
-    pub annotations: BTreeMap<&'static str, String>,
+    pub(crate) annotations: BTreeMap<&'static str, String>,
     /// The `schedulerName`, where the pod needs one.
-    pub scheduler_name: Option<String>,
+    pub(crate) scheduler_name: Option<String>,
     /// The link, where it is a field of the pod's spec: its name and value.
-    pub link_field: Option<(&'static str, Value)>,
+    pub(crate) link_field: Option<(&'static str, Value)>,
     /// Other fields of the pod's spec that change.
-    pub fields: BTreeMap<&'static str, Value>,
+    pub(crate) fields: BTreeMap<&'static str, Value>,
 }

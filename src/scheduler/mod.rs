@@ -23,7 +23,7 @@
 //!
 //! Admission, `check`, `render` and the reconciler call it without a change of their own.
 
-pub mod abilities;
+pub(crate) mod abilities;
 mod args;
 mod cluster;
 mod coscheduling;
@@ -32,7 +32,7 @@ mod kai;
 mod koordinator;
 mod marks;
 mod native;
-pub mod object;
+pub(crate) mod object;
 mod pod_group;
 mod queue;
 mod reason;
@@ -40,15 +40,16 @@ mod resolve;
 mod volcano;
 mod yunikorn;
 
-pub use abilities::{Abilities, LinkSite, Resume, refusals};
-pub use args::SchedulerArgs;
-pub use cluster::{JobTemplates, Release, Served, Snapshot};
-pub use entry::{Api, Entry, Listens, Probe, Resource};
+pub(crate) use abilities::{Abilities, LinkSite, Resume, refusals};
+pub(crate) use args::SchedulerArgs;
+pub use cluster::{JobTemplates, Snapshot};
+pub(crate) use cluster::{Release, Served};
+pub(crate) use entry::{Api, Entry, Listens, Probe};
 pub use kube::core::DynamicObject;
-pub use marks::Marks;
+pub(crate) use marks::Marks;
 pub use native::Dialect;
-pub use queue::Queue;
-pub use resolve::{check_scheduler_names, resolve};
+pub(crate) use queue::Queue;
+pub(crate) use resolve::{check_scheduler_names, resolve};
 
 use std::str::FromStr;
 
@@ -74,7 +75,7 @@ pub fn names() -> Vec<&'static str> {
 }
 
 /// The scheduler that a word names.
-pub fn parse(word: &str) -> Option<SchedulerKind> {
+pub(crate) fn parse(word: &str) -> Option<SchedulerKind> {
     Some(entry(word)?.kind)
 }
 
@@ -98,7 +99,7 @@ pub fn links() -> impl Iterator<Item = LinkKey> {
 }
 
 /// The scheduler that a pod's `schedulerName` points at, when the name says so by itself.
-pub fn named(scheduler_name: &str) -> Option<&'static Entry> {
+pub(crate) fn named(scheduler_name: &str) -> Option<&'static Entry> {
     let mut entries = TABLE.iter().copied();
     entries.find(|entry| entry.is_named_by(scheduler_name))
 }
@@ -197,7 +198,7 @@ fn scheduler_name(entry: &Entry, role: &Role) -> Option<String> {
 
 /// Why a scheduler cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Unavailable {
+pub(crate) enum Unavailable {
     /// A stamp's word that is not in the table.
     #[error("{0:?} is not a scheduler that Muster knows: {names}", names = names().join(", "))]
     Unknown(String),
@@ -222,20 +223,23 @@ pub enum Unavailable {
 }
 
 /// Every backend, by the name that people know it by.
-pub fn known() -> impl Iterator<Item = (&'static str, &'static dyn Scheduler)> {
+pub(crate) fn known() -> impl Iterator<Item = (&'static str, &'static dyn Scheduler)> {
     TABLE.iter().flat_map(|entry| entry.rows).copied()
 }
 
 /// The backend of a gang that was stamped, also when the cluster or the configuration has changed
 /// since.
-pub fn stamped(stamp: &Stamp, cluster: &Snapshot) -> Result<&'static dyn Scheduler, Unavailable> {
+pub(crate) fn stamped(
+    stamp: &Stamp,
+    cluster: &Snapshot,
+) -> Result<&'static dyn Scheduler, Unavailable> {
     let word = &stamp.scheduler;
     let entry = entry(word).ok_or_else(|| Unavailable::Unknown(word.clone()))?;
     (entry.backend)(cluster, stamp.variant.as_deref())
 }
 
 /// The backend of a scheduler on this cluster, for a new gang.
-pub fn backend(
+pub(crate) fn backend(
     kind: SchedulerKind,
     cluster: &Snapshot,
 ) -> Result<&'static dyn Scheduler, Unavailable> {

@@ -9,10 +9,10 @@ use serde_json::{Value, json};
 use crate::gang::{GangName, Identity, Owner, keys};
 
 /// Says whose object it is, for people and for the reconciler's watches.
-pub const MANAGED_BY: (&str, &str) = ("app.kubernetes.io/managed-by", "muster");
+pub(crate) const MANAGED_BY: (&str, &str) = ("app.kubernetes.io/managed-by", "muster");
 /// What an object is for.
 #[derive(Debug, Clone, Copy)]
-pub enum Scope<'a> {
+pub(crate) enum Scope<'a> {
     /// One gang.
     Gang(&'a Identity),
     /// Several gangs of one start of the workload.
@@ -43,7 +43,7 @@ impl Scope<'_> {
 }
 
 /// An object with a spec, owned by the workload so that it goes when the workload goes.
-pub fn object(
+pub(crate) fn object(
     (api_version, kind): (&str, &str),
     name: GangName,
     owner: &Owner,

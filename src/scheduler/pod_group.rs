@@ -19,7 +19,7 @@ fn name(identity: &Identity, bundle: Option<&str>) -> GangName {
 }
 
 /// The PodGroup that a member counts for.
-pub fn of_member(member: &Member) -> GangName {
+pub(crate) fn of_member(member: &Member) -> GangName {
     match member.stamp.bundle.as_deref() {
         None => member.name().clone(),
         bundle => name(member.identity(), bundle),
@@ -27,13 +27,13 @@ pub fn of_member(member: &Member) -> GangName {
 }
 
 /// The gangs that one PodGroup is for.
-pub struct Group<'g, 'p> {
-    pub name: GangName,
-    pub gangs: Vec<&'g Gang<'p>>,
+pub(crate) struct Group<'g, 'p> {
+    pub(crate) name: GangName,
+    pub(crate) gangs: Vec<&'g Gang<'p>>,
 }
 
 /// Gathers the gangs of each bundle, in the order of the plan.
-pub fn groups<'g, 'p>(gangs: &'g [Gang<'p>]) -> Vec<Group<'g, 'p>> {
+pub(crate) fn groups<'g, 'p>(gangs: &'g [Gang<'p>]) -> Vec<Group<'g, 'p>> {
     let mut groups: Vec<Group<'g, 'p>> = Vec::new();
     for gang in gangs {
         let bundle = gang.part.bundle().map(|bundle| bundle.value.as_str());
@@ -50,7 +50,7 @@ pub fn groups<'g, 'p>(gangs: &'g [Gang<'p>]) -> Vec<Group<'g, 'p>> {
 }
 
 /// One PodGroup for each group of gangs.
-pub fn objects(
+pub(crate) fn objects(
     api_version: &str,
     owner: &Owner,
     gangs: &[Gang<'_>],
@@ -64,7 +64,7 @@ pub fn objects(
 }
 
 impl<'p> Group<'_, 'p> {
-    pub fn scope(&self) -> Scope<'_> {
+    pub(crate) fn scope(&self) -> Scope<'_> {
         match &self.gangs[..] {
             [gang] => Scope::Gang(&gang.identity),
             several => Scope::Start(&several[0].identity),
@@ -72,23 +72,23 @@ impl<'p> Group<'_, 'p> {
     }
 
     /// Members of all its gangs that must fit before any is bound.
-    pub fn quorum(&self) -> u64 {
+    pub(crate) fn quorum(&self) -> u64 {
         self.gangs.iter().map(|gang| u64::from(gang.quorum())).sum()
     }
 
     /// Whether the user asked for a bundle, if only of one gang.
-    pub fn is_bundle(&self) -> bool {
+    pub(crate) fn is_bundle(&self) -> bool {
         self.bundle().is_some()
     }
 
     /// The bundle that its gangs make.
-    pub fn bundle(&self) -> Option<&'p str> {
+    pub(crate) fn bundle(&self) -> Option<&'p str> {
         let bundle = self.gangs.first()?.part.bundle()?;
         Some(bundle.value.as_str())
     }
 
     /// The priority class of all its pods, when it is one.
-    pub fn priority_class(&self) -> Option<&'p str> {
+    pub(crate) fn priority_class(&self) -> Option<&'p str> {
         let first = self.gangs.first()?.part.priority_class()?;
         let mut classes = self.gangs.iter().map(|gang| gang.part.priority_class());
         classes.all(|class| class == Some(first)).then_some(first)
@@ -96,7 +96,7 @@ impl<'p> Group<'_, 'p> {
 }
 
 /// Refuses bundles with more pods than the `minMember` of one object can say.
-pub fn check_sizes(kind: SchedulerKind, plan: &Plan) -> Vec<FieldError> {
+pub(crate) fn check_sizes(kind: SchedulerKind, plan: &Plan) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let mut bundles: BTreeMap<&str, u64> = BTreeMap::new();
     for part in &plan.parts {
@@ -117,7 +117,7 @@ pub fn check_sizes(kind: SchedulerKind, plan: &Plan) -> Vec<FieldError> {
 }
 
 /// Refuses the name of a queue that could not be the name of an object.
-pub fn check_queue(kind: SchedulerKind, plan: &Plan) -> Option<FieldError> {
+pub(crate) fn check_queue(kind: SchedulerKind, plan: &Plan) -> Option<FieldError> {
     let queue = plan.policy.queue.as_ref()?;
     let detail = format!(
         "the name of a {kind} queue is lower case letters, digits, '-' and '.', starting and \

@@ -6,16 +6,16 @@ use kube::core::DynamicObject;
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Queue {
     /// The group and version of the queue object.
-    pub api_version: &'static str,
+    pub(crate) api_version: &'static str,
     /// The name of the queue object.
-    pub name: String,
+    pub(crate) name: String,
     /// The `status.state` of a queue from which gangs start, where queues have a state.
-    pub open: Option<&'static str>,
+    pub(crate) open: Option<&'static str>,
 }
 
 impl Queue {
     /// What is wrong with the queue as it was found.
-    pub fn trouble(&self, found: &DynamicObject) -> Option<String> {
+    pub(crate) fn trouble(&self, found: &DynamicObject) -> Option<String> {
         let (name, open) = (&self.name, self.open?);
         let state = found.data["status"]["state"].as_str()?;
         (state != open).then(|| format!("queue {name:?} is {}", state.to_lowercase()))

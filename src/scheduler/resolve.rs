@@ -10,7 +10,7 @@ use super::cluster::Snapshot;
 use super::{Entry, named, names, parse};
 
 /// Chooses the scheduler.
-pub fn resolve(
+pub(crate) fn resolve(
     plan: &Plan,
     namespace: &str,
     cluster: &Snapshot,
@@ -70,7 +70,7 @@ fn named_scheduler(role: &Role) -> Option<SchedulerKind> {
 
 /// Refuses templates whose `schedulerName` belongs to another scheduler than the chosen one, and
 /// gangs whose pods would go to different ones.
-pub fn check_scheduler_names(plan: &Plan, chosen: &Entry) -> Vec<FieldError> {
+pub(crate) fn check_scheduler_names(plan: &Plan, chosen: &Entry) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let at = |role: &Role| role.at.child("schedulerName");
     for role in roles(plan) {

@@ -38,7 +38,7 @@ const SUB_GROUPS: Probe = Probe::Field {
 const GROUP_NAME: LinkKey =
     LinkKey::annotation(SchedulerKind::VOLCANO, "scheduling.k8s.io/group-name").shared();
 
-pub static ENTRY: Entry = Entry {
+pub(crate) static ENTRY: Entry = Entry {
     kind: SchedulerKind::VOLCANO,
     listens: Listens::To("volcano"),
     stray_name_hint: "",

@@ -20,13 +20,13 @@ use crate::certs::Certificates;
 const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// A condition of readiness: an `Err` says why not.
-pub type Check = Box<dyn Fn() -> Result<(), String> + Send + Sync>;
+pub(crate) type Check = Box<dyn Fn() -> Result<(), String> + Send + Sync>;
 
 /// Whether calls should be sent here.
 pub(super) struct Readiness {
-    pub lifecycle: Lifecycle,
-    pub certificates: Arc<Certificates>,
-    pub checks: Vec<(&'static str, Check)>,
+    pub(crate) lifecycle: Lifecycle,
+    pub(crate) certificates: Arc<Certificates>,
+    pub(crate) checks: Vec<(&'static str, Check)>,
 }
 
 impl Readiness {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 /// Reviews in work at once, unless it is configured otherwise. A review may have 7 MiB: so many of
 /// them fit the memory limit in the manifests.
-pub const MAX_IN_FLIGHT: usize = 64;
+pub(crate) const MAX_IN_FLIGHT: usize = 64;
 
 /// How the server listens and what it tolerates.
 #[derive(Debug, Clone)]

@@ -43,7 +43,7 @@ struct Seen {
 }
 
 impl Connections {
-    pub fn new(config: &Config, routes: Router, lifecycle: Lifecycle) -> Self {
+    pub(crate) fn new(config: &Config, routes: Router, lifecycle: Lifecycle) -> Self {
         let mut builder = auto::Builder::new(TokioExecutor::new());
         builder
             .http1()
@@ -67,7 +67,7 @@ impl Connections {
         }
     }
 
-    pub async fn serve<I>(self, io: I)
+    pub(crate) async fn serve<I>(self, io: I)
     where
         I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {

@@ -20,17 +20,17 @@ pub(super) enum Stage {
 pub(super) struct Lifecycle(watch::Receiver<Stage>);
 
 impl Lifecycle {
-    pub fn start() -> (watch::Sender<Stage>, Self) {
+    pub(crate) fn start() -> (watch::Sender<Stage>, Self) {
         let (sender, receiver) = watch::channel(Stage::Serving);
         (sender, Self(receiver))
     }
 
-    pub fn is_draining(&self) -> bool {
+    pub(crate) fn is_draining(&self) -> bool {
         *self.0.borrow() != Stage::Serving
     }
 
     /// Waits until the listener closes. A server that is gone counts as closing.
-    pub async fn closing(&mut self) {
+    pub(crate) async fn closing(&mut self) {
         let _ = self.0.wait_for(|stage| *stage == Stage::Closing).await;
     }
 }

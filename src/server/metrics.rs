@@ -72,7 +72,7 @@ impl Drop for InFlight {
 }
 
 impl Metrics {
-    pub fn register(registry: &mut Registry, certificates: Arc<Certificates>) -> Self {
+    pub(crate) fn register(registry: &mut Registry, certificates: Arc<Certificates>) -> Self {
         let metrics = Self {
             requests: Family::default(),
             duration: Histogram::new(BUCKETS),
@@ -104,12 +104,12 @@ impl Metrics {
         metrics
     }
 
-    pub fn reviewed(&self, record: &Record) {
+    pub(crate) fn reviewed(&self, record: &Record) {
         self.count(record.operation, record.kind, record.outcome.as_str());
     }
 
     /// Operation and kind stay empty: they are in a body that was not understood or not read.
-    pub fn not_reviewed(&self, outcome: Unreviewed) {
+    pub(crate) fn not_reviewed(&self, outcome: Unreviewed) {
         let outcome = match outcome {
             Unreviewed::Unanswerable => "unanswerable",
             Unreviewed::Shed => "shed",
@@ -126,16 +126,16 @@ impl Metrics {
         self.requests.get_or_create(&labels).inc();
     }
 
-    pub fn took(&self, duration: Duration) {
+    pub(crate) fn took(&self, duration: Duration) {
         self.duration.observe(duration.as_secs_f64());
     }
 
-    pub fn in_flight(&self) -> InFlight {
+    pub(crate) fn in_flight(&self) -> InFlight {
         self.in_flight.inc();
         InFlight(self.in_flight.clone())
     }
 
-    pub fn handshake_failed(&self, failure: HandshakeFailure) {
+    pub(crate) fn handshake_failed(&self, failure: HandshakeFailure) {
         let reason = match failure {
             HandshakeFailure::Closed => "closed",
             HandshakeFailure::Refused => "refused",

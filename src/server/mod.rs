@@ -4,7 +4,7 @@
 //! gangs, workloads or schedulers, and the handler knows nothing of HTTP.
 
 mod accept;
-pub mod admin;
+pub(crate) mod admin;
 mod body;
 mod config;
 mod connection;
@@ -25,8 +25,9 @@ use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 
-pub use config::{Config, MAX_IN_FLIGHT};
-pub use log::LogFormat;
+pub use config::Config;
+pub(crate) use config::MAX_IN_FLIGHT;
+pub(crate) use log::LogFormat;
 pub use signals::Signals;
 
 use crate::admission::{Answer, Phase, Unanswerable};

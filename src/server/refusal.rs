@@ -47,7 +47,7 @@ impl Refusal {
         }
     }
 
-    pub fn outcome(&self) -> Unreviewed {
+    pub(crate) fn outcome(&self) -> Unreviewed {
         match self {
             Self::Shed => Unreviewed::Shed,
             _ => Unreviewed::Unanswerable,
@@ -55,7 +55,7 @@ impl Refusal {
     }
 
     /// One log line each.
-    pub fn log(&self, path: &str) {
+    pub(crate) fn log(&self, path: &str) {
         let status = self.status().as_u16();
         match self {
             // A line per shed call would add load at the worst moment; the metric counts them.
@@ -66,7 +66,7 @@ impl Refusal {
         }
     }
 
-    pub fn into_response(self, version: Version) -> Response {
+    pub(crate) fn into_response(self, version: Version) -> Response {
         let mut response = (self.status(), self.to_string()).into_response();
         let headers = response.headers_mut();
         if matches!(self, Self::Shed) {

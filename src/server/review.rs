@@ -34,7 +34,7 @@ pub(super) struct Reviews {
 }
 
 impl Reviews {
-    pub fn new(config: &Config, handler: Handler, metrics: Metrics) -> Self {
+    pub(crate) fn new(config: &Config, handler: Handler, metrics: Metrics) -> Self {
         Self {
             handler,
             metrics,
@@ -44,7 +44,7 @@ impl Reviews {
         }
     }
 
-    pub fn routes(self) -> Router {
+    pub(crate) fn routes(self) -> Router {
         let reviews = Arc::new(self);
         let endpoint = |phase| {
             let reviews = Arc::clone(&reviews);

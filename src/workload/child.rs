@@ -16,7 +16,7 @@ use super::template::{ExistingLink, PodSpec, existing_link};
 use super::view::Meta;
 
 /// Labels and annotations, as a request or a watch has them.
-pub trait Marked {
+pub(crate) trait Marked {
     fn label(&self, key: &str) -> Option<&str>;
     fn annotation(&self, key: &str) -> Option<&str>;
 }
@@ -42,9 +42,9 @@ impl Marked for ObjectMeta {
 }
 
 /// Something with labels that are still to be written.
-pub struct Relabelled<'a> {
-    pub base: &'a dyn Marked,
-    pub labels: &'a BTreeMap<&'static str, String>,
+pub(crate) struct Relabelled<'a> {
+    pub(crate) base: &'a dyn Marked,
+    pub(crate) labels: &'a BTreeMap<&'static str, String>,
 }
 
 impl Marked for Relabelled<'_> {
@@ -60,25 +60,25 @@ impl Marked for Relabelled<'_> {
 
 /// A child: a pod, or an object with a pod template.
 #[derive(Debug, Clone, Copy)]
-pub struct Child<'o> {
+pub(crate) struct Child<'o> {
     /// Its own metadata, which tells who it is.
-    pub meta: &'o Meta<'o>,
-    pub pods: Pods<'o>,
+    pub(crate) meta: &'o Meta<'o>,
+    pub(crate) pods: Pods<'o>,
     /// Why this version makes no gang of such an object that is no child of another workload.
-    pub unserved: &'static str,
+    pub(crate) unserved: &'static str,
 }
 
 /// The pods of a child: itself, or those of its template.
 #[derive(Debug, Clone, Copy)]
-pub struct Pods<'o> {
-    pub holder: Holder,
-    pub meta: Option<&'o Meta<'o>>,
-    pub spec: &'o PodSpec<'o>,
+pub(crate) struct Pods<'o> {
+    pub(crate) holder: Holder,
+    pub(crate) meta: Option<&'o Meta<'o>>,
+    pub(crate) spec: &'o PodSpec<'o>,
 }
 
 /// What holds the pods' metadata and spec.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Holder {
+pub(crate) enum Holder {
     Pod,
     Template {
         /// Where the template stands.
@@ -89,7 +89,7 @@ pub enum Holder {
 
 impl Pods<'_> {
     /// Where their metadata and spec stand, as a patch says it.
-    pub fn path(&self) -> &'static [&'static str] {
+    pub(crate) fn path(&self) -> &'static [&'static str] {
         match self.holder {
             Holder::Pod => &[],
             Holder::Template { path, .. } => path,
@@ -97,24 +97,24 @@ impl Pods<'_> {
     }
 
     /// The same for messages.
-    pub fn at(&self) -> FieldPath {
+    pub(crate) fn at(&self) -> FieldPath {
         let root = FieldPath::default();
         self.path().iter().fold(root, |at, step| at.child(step))
     }
 
-    pub fn existing_link(&self) -> Option<ExistingLink> {
+    pub(crate) fn existing_link(&self) -> Option<ExistingLink> {
         existing_link(self.meta, self.spec, &self.at())
     }
 }
 
 impl Child<'_> {
     /// Whether it carries Muster's label at all.
-    pub fn is_stamped(&self) -> bool {
+    pub(crate) fn is_stamped(&self) -> bool {
         self.meta.label(keys::GANG).is_some()
     }
 
     /// What its pods ask of a node.
-    pub fn shape(&self) -> Shape {
+    pub(crate) fn shape(&self) -> Shape {
         let (shape, _) = self.pods.spec.shape(Some(self.meta));
         Shape {
             written: parent(self.meta)
@@ -126,12 +126,12 @@ impl Child<'_> {
 }
 
 /// The kind of the workload that a child belongs to.
-pub fn parent(child: &dyn Marked) -> Option<&'static Facts> {
+pub(crate) fn parent(child: &dyn Marked) -> Option<&'static Facts> {
     workloads().find(|facts| child.label(facts.members.name).is_some())
 }
 
 /// Who a stamped child is, in the given round of its gang: for admission and for the reconciler.
-pub fn identify(
+pub(crate) fn identify(
     child: &dyn Marked,
     namespace: &str,
     stamp: Stamp,
@@ -145,24 +145,24 @@ pub fn identify(
 }
 
 /// The round written on an object; none is round zero.
-pub fn round(meta: &dyn Marked) -> Round {
+pub(crate) fn round(meta: &dyn Marked) -> Round {
     let text = meta.annotation(keys::ROUND);
     Round(text.and_then(|text| text.parse().ok()).unwrap_or(0))
 }
 
 /// The path of a label.
-pub fn label_path(key: &str) -> FieldPath {
+pub(crate) fn label_path(key: &str) -> FieldPath {
     FieldPath::new("metadata").child("labels").key(key)
 }
 
 /// Where the stamp stands.
-pub fn stamp_path() -> FieldPath {
+pub(crate) fn stamp_path() -> FieldPath {
     let annotations = FieldPath::new("metadata").child("annotations");
     annotations.key(keys::STAMP)
 }
 
 /// Reads the stamp that a child carries.
-pub fn stamp(meta: &dyn Marked) -> Result<Stamp, FieldError> {
+pub(crate) fn stamp(meta: &dyn Marked) -> Result<Stamp, FieldError> {
     let Some(text) = meta.annotation(keys::STAMP) else {
         return Err(FieldError::required(
             stamp_path(),

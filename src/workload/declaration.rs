@@ -16,14 +16,14 @@ use super::{Workload, keys};
 
 /// `gangMode`: at which level pods start together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Mode {
+pub(crate) enum Mode {
     Off,
     Gang,
     ReplicatedGang,
 }
 
 impl Mode {
-    pub fn as_str(self) -> &'static str {
+    pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Off => "Off",
             Self::Gang => "Gang",
@@ -40,27 +40,27 @@ impl Mode {
 
 /// A `gangMode` that has been read.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ModeRead {
-    pub mode: Located<Mode>,
+pub(crate) struct ModeRead {
+    pub(crate) mode: Located<Mode>,
     /// It arrived as the boolean false, YAML 1.1's reading of an unquoted `Off`.
-    pub unquoted: bool,
+    pub(crate) unquoted: bool,
 }
 
 /// The modes that a level knows, and why it does not know another that exists.
 #[derive(Debug, Clone, Copy)]
-pub struct Modes {
-    pub allowed: &'static [Mode],
-    pub why_not: Option<&'static str>,
+pub(crate) struct Modes {
+    pub(crate) allowed: &'static [Mode],
+    pub(crate) why_not: Option<&'static str>,
 }
 
 impl Modes {
-    pub fn names(self) -> Vec<&'static str> {
+    pub(crate) fn names(self) -> Vec<&'static str> {
         self.allowed.iter().map(|mode| mode.as_str()).collect()
     }
 }
 
 /// Reads a `gangMode` field. A boolean false is YAML's unquoted `Off` and understood.
-pub fn mode_field(
+pub(crate) fn mode_field(
     value: &Scalar<'_>,
     at: FieldPath,
     modes: Modes,
@@ -81,7 +81,7 @@ pub fn mode_field(
 }
 
 /// Reads the annotation `muster.dev/gang-mode`.
-pub fn mode_annotation(
+pub(crate) fn mode_annotation(
     meta: &Meta<'_>,
     at: &FieldPath,
     modes: Modes,
@@ -117,7 +117,7 @@ fn mode(
 }
 
 /// Reads `muster.dev/min-count`. Its range is checked when the gang's size is known.
-pub fn min_count(
+pub(crate) fn min_count(
     meta: &Meta<'_>,
     at: &FieldPath,
     errors: &mut Vec<FieldError>,
@@ -137,7 +137,7 @@ pub fn min_count(
 }
 
 /// Reads `muster.dev/bundle`.
-pub fn bundle(
+pub(crate) fn bundle(
     meta: &Meta<'_>,
     at: &FieldPath,
     errors: &mut Vec<FieldError>,
@@ -159,7 +159,7 @@ pub fn bundle(
 
 /// Reads `muster.dev/bundle-with`. Whether the others name this workload back is seen only once
 /// they exist.
-pub fn bundle_with(
+pub(crate) fn bundle_with(
     meta: &Meta<'_>,
     at: &FieldPath,
     errors: &mut Vec<FieldError>,
@@ -200,7 +200,7 @@ pub fn bundle_with(
 }
 
 /// Reads the knobs that hold for a whole workload.
-pub fn policy(meta: &Meta<'_>, at: &FieldPath, errors: &mut Vec<FieldError>) -> Policy {
+pub(crate) fn policy(meta: &Meta<'_>, at: &FieldPath, errors: &mut Vec<FieldError>) -> Policy {
     Policy {
         scheduler: word(meta, at, keys::SCHEDULER, &scheduler::names(), errors),
         queue: queue(meta, at, errors),
@@ -218,7 +218,7 @@ pub fn policy(meta: &Meta<'_>, at: &FieldPath, errors: &mut Vec<FieldError>) -> 
 }
 
 /// Unknown and misplaced `muster.dev/` keys, at every place of a workload.
-pub fn check_keys(workload: &dyn Workload) -> Vec<FieldError> {
+pub(crate) fn check_keys(workload: &dyn Workload) -> Vec<FieldError> {
     let own = FieldPath::new("metadata");
     let own = keys::check(workload.facts().keys, &own, Some(workload.meta()));
     let mut errors: Vec<FieldError> = own.collect();
@@ -234,7 +234,7 @@ pub fn check_keys(workload: &dyn Workload) -> Vec<FieldError> {
 
 /// Says which keys do nothing, because there is no gang; `others` are those that do not need one,
 /// `instead` is what to do about it.
-pub fn idle_knobs<'m>(
+pub(crate) fn idle_knobs<'m>(
     metas: impl Iterator<Item = &'m Meta<'m>>,
     others: &[&str],
     instead: &str,
@@ -252,7 +252,7 @@ pub fn idle_knobs<'m>(
 }
 
 /// An action that never comes.
-pub fn idle_timeout_action(policy: &Policy) -> Option<String> {
+pub(crate) fn idle_timeout_action(policy: &Policy) -> Option<String> {
     let idle = policy.timeout_action.is_some() && policy.timeout.is_none();
     idle.then(|| {
         format!(
@@ -264,7 +264,7 @@ pub fn idle_timeout_action(policy: &Policy) -> Option<String> {
 }
 
 /// Reads a duration as Go writes it.
-pub fn go_duration(
+pub(crate) fn go_duration(
     meta: &Meta<'_>,
     at: &FieldPath,
     key: &str,
@@ -313,7 +313,7 @@ fn word<T: FromStr>(
 }
 
 /// An annotation's text and place; an annotation of another type is an error.
-pub fn text<'m>(
+pub(crate) fn text<'m>(
     meta: &'m Meta<'_>,
     at: &FieldPath,
     key: &str,

@@ -11,14 +11,14 @@ use crate::gang::{FieldError, Level, Member, Round, Stamp, Written};
 #[derive(Debug, PartialEq, Eq)]
 pub struct Kind {
     pub group: &'static str,
-    pub version: &'static str,
+    pub(crate) version: &'static str,
     pub name: &'static str,
-    pub plural: &'static str,
+    pub(crate) plural: &'static str,
 }
 
 impl Kind {
     /// As `apiVersion` says it.
-    pub fn api_version(&self) -> String {
+    pub(crate) fn api_version(&self) -> String {
         match self.group {
             "" => self.version.to_owned(),
             group => format!("{group}/{}", self.version),
@@ -29,17 +29,17 @@ impl Kind {
 /// What holds for every workload of a kind.
 #[derive(Debug)]
 pub struct Facts {
-    pub kind: &'static Kind,
+    pub(crate) kind: &'static Kind,
     /// Where on the workload itself which `muster.dev/` keys may stand.
-    pub keys: &'static Place,
+    pub(crate) keys: &'static Place,
     /// What `muster check` calls the levels of its gangs.
-    pub level: fn(Level) -> &'static str,
-    pub suspension: Suspension,
-    pub gang_fields: GangFields,
-    pub members: Members,
+    pub(crate) level: fn(Level) -> &'static str,
+    pub(crate) suspension: Suspension,
+    pub(crate) gang_fields: GangFields,
+    pub(crate) members: Members,
     /// The kind's CRD, where its controller writes Jobs with types of its own: links that those
     /// types lack are lost when it updates a Job.
-    pub job_types: Option<&'static str>,
+    pub(crate) job_types: Option<&'static str>,
 }
 
 impl PartialEq for Facts {
@@ -52,7 +52,7 @@ impl Eq for Facts {}
 
 /// Whether a kind can be suspended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Suspension {
+pub(crate) enum Suspension {
     /// By `spec.suspend`.
     Field,
     /// It has no such field.
@@ -61,7 +61,7 @@ pub enum Suspension {
 
 /// When the gang fields of a kind may change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum GangFields {
+pub(crate) enum GangFields {
     /// Never: its templates are immutable, or its gangs span its whole life.
     Fixed,
     /// Together with its template, which replaces every replica anyway; so stamps are written only
@@ -71,30 +71,30 @@ pub enum GangFields {
 
 /// How the children of a kind are told: by the labels that its controller writes.
 #[derive(Debug)]
-pub struct Members {
+pub(crate) struct Members {
     /// The label of a child that holds its workload's name; no child of another kind has it.
-    pub name: &'static str,
+    pub(crate) name: &'static str,
     /// The label that holds its workload's uid, where there is one.
-    pub uid: Option<&'static str>,
+    pub(crate) uid: Option<&'static str>,
     /// The labels that its controllers write on pods.
-    pub written: Written,
-    pub lives: Lives,
+    pub(crate) written: Written,
+    pub(crate) lives: Lives,
     /// What a child needs before its gang can be told.
-    pub prepare: fn(&Arrival<'_>) -> Prepared,
+    pub(crate) prepare: fn(&Arrival<'_>) -> Prepared,
     /// Who a stamped child is, in the given round of its gang.
-    pub identify: Identify,
+    pub(crate) identify: Identify,
     /// Whether Muster has linked a pod that exists.
-    pub link: fn(&dyn Marked) -> LinkState,
+    pub(crate) link: fn(&dyn Marked) -> LinkState,
     /// The stamp of a child of this role says what its gang's objects are made of.
-    pub plans: Option<&'static str>,
+    pub(crate) plans: Option<&'static str>,
 }
 
 /// From a child's labels, its namespace, its stamp and its round to who it is.
-pub type Identify = fn(&dyn Marked, &str, Stamp, Round) -> Result<Member, Vec<FieldError>>;
+pub(crate) type Identify = fn(&dyn Marked, &str, Stamp, Round) -> Result<Member, Vec<FieldError>>;
 
 /// What tells the gangs of a workload that restarts apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Lives {
+pub(crate) enum Lives {
     /// The workload restarts as a whole, by attempts.
     Attempts,
     /// Its replicas live and die one by one.
@@ -103,19 +103,19 @@ pub enum Lives {
 
 /// A child that is created.
 #[derive(Clone, Copy)]
-pub struct Arrival<'a> {
-    pub meta: &'a dyn Marked,
+pub(crate) struct Arrival<'a> {
+    pub(crate) meta: &'a dyn Marked,
     /// Its name, or what it will be made from.
-    pub name: &'a str,
+    pub(crate) name: &'a str,
     /// The uid of the request, which never comes twice.
-    pub request: &'a str,
+    pub(crate) request: &'a str,
     /// The scheduler that its stamp names, where it can be read.
-    pub scheduler: Option<&'a str>,
+    pub(crate) scheduler: Option<&'a str>,
 }
 
 /// What comes before the link of a child.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Prepared {
+pub(crate) enum Prepared {
     /// Its gang is known from its labels.
     Known,
     /// These labels are to be written, and then its gang is known.

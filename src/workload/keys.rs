@@ -9,38 +9,38 @@ use super::view::{Meta, Scalar};
 pub use crate::gang::keys::*;
 
 /// Kueue manages a workload that carries this label.
-pub const KUEUE_QUEUE: &str = "kueue.x-k8s.io/queue-name";
+pub(crate) const KUEUE_QUEUE: &str = "kueue.x-k8s.io/queue-name";
 
 /// A place on a workload where keys may stand.
 #[derive(Debug)]
-pub struct Place {
+pub(crate) struct Place {
     /// What a user may write here.
-    pub user: &'static [&'static str],
+    pub(crate) user: &'static [&'static str],
     /// What Muster itself writes here as an annotation.
-    pub own: &'static [&'static str],
+    pub(crate) own: &'static [&'static str],
     /// Whether Muster's label stands here.
-    pub labelled: Labelled,
+    pub(crate) labelled: Labelled,
     /// Where a key that has another place belongs.
-    pub elsewhere: fn(&str) -> Option<&'static str>,
+    pub(crate) elsewhere: fn(&str) -> Option<&'static str>,
     /// What a typo is compared with.
-    pub nearest: &'static [&'static str],
+    pub(crate) nearest: &'static [&'static str],
 }
 
 /// Whether the label `muster.dev/gang` may stand at a place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Labelled {
+pub(crate) enum Labelled {
     Yes,
     No,
 }
 
 /// The keys that may change while a gang lives: the timeouts, and what Muster itself counts and
 /// marks.
-pub fn is_mutable(key: &str) -> bool {
+pub(crate) fn is_mutable(key: &str) -> bool {
     matches!(key, TIMEOUT | TIMEOUT_ACTION | ROUND | REVIVING)
 }
 
 /// Refuses unknown and misplaced `muster.dev/` keys of an object's or template's metadata.
-pub fn check<'k>(
+pub(crate) fn check<'k>(
     place: &'static Place,
     at: &FieldPath,
     meta: Option<&'k Meta<'_>>,
@@ -54,7 +54,7 @@ pub fn check<'k>(
 }
 
 /// Refuses `muster.dev/` annotations that do not exist or do not belong here.
-pub fn check_annotation(place: &Place, at: &FieldPath, key: &str) -> Option<FieldError> {
+pub(crate) fn check_annotation(place: &Place, at: &FieldPath, key: &str) -> Option<FieldError> {
     if !key.starts_with(PREFIX) || place.user.contains(&key) || place.own.contains(&key) {
         return None;
     }
@@ -108,7 +108,7 @@ fn unknown(at: FieldPath, key: &str, place: &Place) -> FieldError {
 }
 
 /// The error for an annotation that arrived as something other than a string.
-pub fn not_a_string(at: FieldPath, value: &Scalar<'_>, allowed: &[&str]) -> FieldError {
+pub(crate) fn not_a_string(at: FieldPath, value: &Scalar<'_>, allowed: &[&str]) -> FieldError {
     let value = value.to_value();
     let hint = match &value {
         serde_json::Value::Bool(false) if allowed.contains(&"Off") => {

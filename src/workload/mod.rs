@@ -17,19 +17,19 @@
 //!
 //! Admission, the reconciler, `check` and `render` call it without a change of their own.
 
-pub mod child;
-pub mod declaration;
-pub mod facts;
+pub(crate) mod child;
+pub(crate) mod declaration;
+pub(crate) mod facts;
 pub mod job;
 pub mod jobset;
 pub mod keys;
 pub mod lws;
-pub mod object;
+pub(crate) mod object;
 pub mod pods;
 pub mod seen;
-pub mod site;
-pub mod template;
-pub mod view;
+pub(crate) mod site;
+pub(crate) mod template;
+pub(crate) mod view;
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -38,11 +38,12 @@ use serde_json::Value;
 
 use crate::gang::{FieldError, FieldPath, Identity, Part, Plan, Stamp};
 
-pub use child::{Child, identify};
-pub use facts::{Facts, GangFields, Kind, Members, Suspension};
-pub use object::Reviewed;
+pub(crate) use child::identify;
+pub use facts::Kind;
+pub(crate) use facts::{Facts, GangFields, Suspension};
+pub(crate) use object::Reviewed;
 pub use seen::SeenPod;
-pub use site::Site;
+pub(crate) use site::Site;
 use view::Meta;
 
 object::kinds! {
@@ -54,14 +55,14 @@ object::kinds! {
 
 /// The flags of the kinds that have some.
 #[derive(Debug, clap::Args)]
-pub struct WorkloadArgs {
+pub(crate) struct WorkloadArgs {
     #[command(flatten)]
     lws: lws::LwsArgs,
 }
 
 impl WorkloadArgs {
     /// The kinds whose workloads are gangs although they say nothing of it.
-    pub fn ganged_unasked(&self) -> Vec<&'static str> {
+    pub(crate) fn ganged_unasked(&self) -> Vec<&'static str> {
         self.lws.ganged_unasked().into_iter().collect()
     }
 }
@@ -133,14 +134,14 @@ pub trait Workload: Sync {
 }
 
 /// Creates a child: its kind and its JSON in, the stored object out.
-pub type Admit<'a> = dyn FnMut(&'static Kind, Value) -> Option<Value> + 'a;
+pub(crate) type Admit<'a> = dyn FnMut(&'static Kind, Value) -> Option<Value> + 'a;
 
 /// Which object in the cluster a workload is.
 #[derive(Debug, Clone, Copy)]
 pub struct Origin<'a> {
-    pub namespace: &'a str,
-    pub name: &'a str,
-    pub uid: &'a str,
+    pub(crate) namespace: &'a str,
+    pub(crate) name: &'a str,
+    pub(crate) uid: &'a str,
 }
 
 /// Whether a workload's gangs are to live.
@@ -170,29 +171,29 @@ pub enum Unasked {
 /// more.
 #[derive(Debug, Default)]
 pub struct Reading {
-    pub plan: Plan,
-    pub errors: Vec<FieldError>,
-    pub warnings: Vec<String>,
+    pub(crate) plan: Plan,
+    pub(crate) errors: Vec<FieldError>,
+    pub(crate) warnings: Vec<String>,
     /// Where a gang is asked for first.
-    pub asked: Option<FieldPath>,
+    pub(crate) asked: Option<FieldPath>,
     /// `gangMode` fields that hold YAML's unquoted `Off`, to be normalised: path, warning.
-    pub unquoted_off: Vec<(Vec<String>, String)>,
+    pub(crate) unquoted_off: Vec<(Vec<String>, String)>,
     /// The mode to write down on a workload that is ganged unasked: it holds when the
     /// configuration changes.
-    pub mode: Option<&'static str>,
+    pub(crate) mode: Option<&'static str>,
 }
 
 /// A field that declares gangs, as far as an update must not change it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GangField {
     /// The group that it is a field of; empty for the workload's own.
-    pub group: String,
-    pub at: FieldPath,
+    pub(crate) group: String,
+    pub(crate) at: FieldPath,
     /// Where it stands, as unescaped tokens.
-    pub tokens: Vec<String>,
-    pub value: Option<Value>,
+    pub(crate) tokens: Vec<String>,
+    pub(crate) value: Option<Value>,
     /// What of it counts, where that is one member of it: its name, and its value in one spelling.
-    pub inner: Option<(&'static str, Value)>,
+    pub(crate) inner: Option<(&'static str, Value)>,
 }
 
 /// Whether an update leaves a workload's templates as they are stored.
@@ -206,28 +207,28 @@ pub enum Template {
 #[derive(Debug, Default)]
 pub struct Transition {
     /// In the place of other errors of the same field.
-    pub errors: Vec<FieldError>,
-    pub warnings: Vec<String>,
+    pub(crate) errors: Vec<FieldError>,
+    pub(crate) warnings: Vec<String>,
 }
 
 /// The gangs of a workload that live now, and what can be said of those that do not.
 #[derive(Debug, Default)]
 pub struct Outlook<'p> {
-    pub starts: Vec<Start<'p>>,
+    pub(crate) starts: Vec<Start<'p>>,
     /// The workload goes on and has no gang now: none is asked for any more, or no replica.
-    pub idle: bool,
+    pub(crate) idle: bool,
     /// A gang that is asked for has no pod yet, and so is in no start.
-    pub unmade: bool,
+    pub(crate) unmade: bool,
     /// Why there is no gang, although one is asked for.
-    pub refused: Option<String>,
+    pub(crate) refused: Option<String>,
 }
 
 /// The gangs of one beginning of a workload, or of a replica that begins by itself.
 #[derive(Debug)]
 pub struct Start<'p> {
-    pub plan: Cow<'p, Plan>,
+    pub(crate) plan: Cow<'p, Plan>,
     /// By which its gangs were made, where that is not the workload's spec.
-    pub stamp: Option<Arc<Stamp>>,
+    pub(crate) stamp: Option<Arc<Stamp>>,
     /// The position of each gang's part in the plan, and its identity.
-    pub gangs: Vec<(usize, Identity)>,
+    pub(crate) gangs: Vec<(usize, Identity)>,
 }

@@ -13,7 +13,7 @@ use super::{Object, Workload};
 use crate::gang::{FieldError, FieldPath};
 
 /// An object that reviews are about: a workload, a child of one, or either.
-pub trait Reviewed {
+pub(crate) trait Reviewed {
     /// Its kind.
     const KIND: &'static Kind;
     /// What holds for all workloads of this kind; `None` where its objects are children only.
@@ -37,9 +37,9 @@ pub trait Reviewed {
 
 /// One line of the table.
 #[derive(Debug)]
-pub struct Entry {
+pub(crate) struct Entry {
     pub kind: &'static Kind,
-    pub facts: Option<&'static Facts>,
+    pub(crate) facts: Option<&'static Facts>,
 }
 
 /// Makes the enum over all kinds from the table: an object is parsed straight into the view of its
@@ -47,7 +47,7 @@ pub struct Entry {
 macro_rules! kinds {
     ($($name:ident: $view:ty,)+) => {
         /// The kinds that Muster is called for.
-        pub static KINDS: &[object::Entry] = &[$(object::Entry {
+        pub(crate) static KINDS: &[object::Entry] = &[$(object::Entry {
             kind: {
                 type View<'a> = $view;
                 <View<'static> as Reviewed>::KIND
@@ -100,7 +100,7 @@ macro_rules! kinds {
 pub(crate) use kinds;
 
 /// [`Reviewed`] without its constants, so that it can be a trait object.
-pub trait AnyReviewed {
+pub(crate) trait AnyReviewed {
     fn meta(&self) -> &Meta<'_>;
     fn workload(&self) -> Option<&dyn Workload>;
     fn child(&self) -> Option<Child<'_>>;
@@ -141,14 +141,14 @@ impl<'a> Object<'a> {
 
     /// The object, unless a part of it that is read later cannot be.
     #[must_use]
-    pub fn checked(self) -> Self {
+    pub(crate) fn checked(self) -> Self {
         match self.reviewed().map(AnyReviewed::check) {
             Ok(Err(error)) => Self::Unreadable(error),
             _ => self,
         }
     }
 
-    pub fn meta(&self) -> Option<&Meta<'_>> {
+    pub(crate) fn meta(&self) -> Option<&Meta<'_>> {
         self.reviewed().ok().map(AnyReviewed::meta)
     }
 
@@ -156,13 +156,13 @@ impl<'a> Object<'a> {
         self.reviewed().ok().and_then(AnyReviewed::workload)
     }
 
-    pub fn child(&self) -> Option<Child<'_>> {
+    pub(crate) fn child(&self) -> Option<Child<'_>> {
         self.reviewed().ok().and_then(AnyReviewed::child)
     }
 }
 
 /// Reads an object of its kind where only the deserializer knows that one comes.
-pub struct Seed<'k>(pub &'k Kind);
+pub(crate) struct Seed<'k>(pub &'k Kind);
 
 impl<'de> serde::de::DeserializeSeed<'de> for Seed<'_> {
     type Value = Option<Object<'de>>;
@@ -173,23 +173,26 @@ impl<'de> serde::de::DeserializeSeed<'de> for Seed<'_> {
 }
 
 /// The kind of an API group's objects, when Muster handles it.
-pub fn kind_of(group: &str, name: &str) -> Option<&'static Kind> {
+pub(crate) fn kind_of(group: &str, name: &str) -> Option<&'static Kind> {
     let mut kinds = super::KINDS.iter().map(|entry| entry.kind);
     kinds.find(|kind| kind.group == group && kind.name == name)
 }
 
 /// The kinds of workloads.
-pub fn workloads() -> impl Iterator<Item = &'static Facts> {
+pub(crate) fn workloads() -> impl Iterator<Item = &'static Facts> {
     super::KINDS.iter().filter_map(|entry| entry.facts)
 }
 
 /// The names of all kinds, for messages.
-pub fn names() -> Vec<&'static str> {
+pub(crate) fn names() -> Vec<&'static str> {
     super::KINDS.iter().map(|entry| entry.kind.name).collect()
 }
 
 /// Reads a part of an object from its JSON text; the error names the field that does not fit.
-pub fn read_part<'a, T: Deserialize<'a>>(json: &'a str, at: &FieldPath) -> Result<T, FieldError> {
+pub(crate) fn read_part<'a, T: Deserialize<'a>>(
+    json: &'a str,
+    at: &FieldPath,
+) -> Result<T, FieldError> {
     let deserializer = &mut serde_json::Deserializer::from_str(json);
     serde_path_to_error::deserialize(deserializer).map_err(|error| {
         let inner = misfit(json, error.path(), &error.inner().to_string());

@@ -30,7 +30,11 @@ pub struct SeenPod {
 impl SeenPod {
     /// Reads a member from its metadata: by the same labels and stamp as admission. `None` for a
     /// pod that does not tell its gang.
-    pub fn read(meta: &ObjectMeta, phase: PodPhase, unscheduled: Option<String>) -> Option<Self> {
+    pub(crate) fn read(
+        meta: &ObjectMeta,
+        phase: PodPhase,
+        unscheduled: Option<String>,
+    ) -> Option<Self> {
         let parent = child::parent(meta)?;
         let stamp = child::stamp(meta).ok()?;
         let plans = parent.members.plans;
@@ -54,7 +58,7 @@ impl SeenPod {
 #[cfg(test)]
 impl SeenPod {
     /// A linked pod that waits.
-    pub fn example() -> Self {
+    pub(crate) fn example() -> Self {
         Self {
             uid: "4d1c".to_owned(),
             gang: Arc::default(),
@@ -91,7 +95,7 @@ pub enum PodPhase {
 
 impl PodPhase {
     /// Whether the pod still counts for its gang's objects.
-    pub fn is_live(self) -> bool {
+    pub(crate) fn is_live(self) -> bool {
         matches!(self, Self::Pending | Self::Bound)
     }
 }

@@ -13,42 +13,42 @@ use super::view::Meta;
 #[derive(Debug, Clone)]
 pub struct Site<'o> {
     /// Where the template stands, as a patch says it.
-    pub path: Vec<String>,
+    pub(crate) path: Vec<String>,
     /// The same for messages.
-    pub at: FieldPath,
+    pub(crate) at: FieldPath,
     /// Steps of that path, and its spec, that are missing: a patch must create them first.
-    pub missing: Vec<Vec<String>>,
-    pub meta: Option<&'o Meta<'o>>,
+    pub(crate) missing: Vec<Vec<String>>,
+    pub(crate) meta: Option<&'o Meta<'o>>,
     /// The template, where it is one of pods.
-    pub pods: Option<&'o PodTemplate<'o>>,
+    pub(crate) pods: Option<&'o PodTemplate<'o>>,
     /// The role that its pods play.
-    pub role: &'o str,
+    pub(crate) role: &'o str,
     /// Which `muster.dev/` keys may stand here.
-    pub place: &'static Place,
+    pub(crate) place: &'static Place,
 }
 
 impl Site<'_> {
-    pub fn label(&self, key: &str) -> Option<&str> {
+    pub(crate) fn label(&self, key: &str) -> Option<&str> {
         self.meta.and_then(|meta| meta.label(key))
     }
 
-    pub fn annotation(&self, key: &str) -> Option<&str> {
+    pub(crate) fn annotation(&self, key: &str) -> Option<&str> {
         self.meta.and_then(|meta| meta.annotation(key))
     }
 
     /// The stamp that stands here, where it can be read.
-    pub fn stamp(&self) -> Option<Stamp> {
+    pub(crate) fn stamp(&self) -> Option<Stamp> {
         Stamp::parse(self.annotation(keys::STAMP)?).ok()
     }
 
     /// The scheduler's name in the template of pods.
-    pub fn scheduler_name(&self) -> Option<&str> {
+    pub(crate) fn scheduler_name(&self) -> Option<&str> {
         self.pods
             .and_then(|pods| pods.spec.scheduler_name.as_deref())
     }
 
     /// Whether that name was written by Muster, and not by the user.
-    pub fn is_named_by_muster(&self) -> bool {
+    pub(crate) fn is_named_by_muster(&self) -> bool {
         let name = self.scheduler_name();
         name.is_some()
             && self
@@ -58,28 +58,28 @@ impl Site<'_> {
 
     /// What it has in common with the same site in another version of the workload: its role, and
     /// whether it is a template of pods.
-    pub fn key(&self) -> (&str, bool) {
+    pub(crate) fn key(&self) -> (&str, bool) {
         (self.role, self.pods.is_some())
     }
 
     /// The path as a patch builder takes it.
-    pub fn tokens(&self) -> Vec<&str> {
+    pub(crate) fn tokens(&self) -> Vec<&str> {
         self.path.iter().map(String::as_str).collect()
     }
 }
 
 /// Sites by what tells them apart in one workload.
-pub fn by_key<'s, 'o>(sites: &'s [Site<'o>]) -> HashMap<(&'s str, bool), &'s Site<'o>> {
+pub(crate) fn by_key<'s, 'o>(sites: &'s [Site<'o>]) -> HashMap<(&'s str, bool), &'s Site<'o>> {
     sites.iter().map(|site| (site.key(), site)).collect()
 }
 
 /// Any stamp of a workload's templates: they agree in what concerns the scheduler.
-pub fn stamp(workload: &dyn Workload) -> Option<Stamp> {
+pub(crate) fn stamp(workload: &dyn Workload) -> Option<Stamp> {
     workload.sites().iter().find_map(Site::stamp)
 }
 
 /// Whether its templates carry a stamp at all.
-pub fn is_stamped(workload: &dyn Workload) -> bool {
+pub(crate) fn is_stamped(workload: &dyn Workload) -> bool {
     let sites = workload.sites();
     sites
         .iter()

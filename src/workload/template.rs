@@ -23,18 +23,18 @@ use super::view::{Given, Meta, Text};
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub struct PodTemplate<'a> {
+pub(crate) struct PodTemplate<'a> {
     #[serde(borrow)]
-    pub metadata: Option<Meta<'a>>,
+    pub(crate) metadata: Option<Meta<'a>>,
     #[serde(borrow)]
-    pub spec: Given<PodSpec<'a>>,
+    pub(crate) spec: Given<PodSpec<'a>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct PodSpec<'a> {
+pub(crate) struct PodSpec<'a> {
     #[serde(borrow)]
-    pub scheduler_name: Option<Text<'a>>,
+    pub(crate) scheduler_name: Option<Text<'a>>,
     #[serde(borrow)]
     priority_class_name: Option<Text<'a>>,
     #[serde(borrow)]
@@ -52,27 +52,27 @@ pub struct PodSpec<'a> {
     #[serde(borrow)]
     node_selector: Unread<'a, BTreeMap<String, String>>,
     #[serde(borrow)]
-    pub containers: Unread<'a, Containers<'a>>,
+    pub(crate) containers: Unread<'a, Containers<'a>>,
     #[serde(borrow)]
-    pub init_containers: Unread<'a, Containers<'a>>,
+    pub(crate) init_containers: Unread<'a, Containers<'a>>,
     #[serde(borrow)]
     overhead: Unread<'a, ResourceList>,
     #[serde(borrow)]
     resources: Unread<'a, Option<Requirements>>,
     #[serde(borrow)]
-    pub volumes: Unread<'a, Vec<Volume<'a>>>,
+    pub(crate) volumes: Unread<'a, Vec<Volume<'a>>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub struct Volume<'a> {
+pub(crate) struct Volume<'a> {
     #[serde(borrow)]
-    pub name: Text<'a>,
+    pub(crate) name: Text<'a>,
 }
 
 /// A part of a pod's spec that is read when it is needed.
 #[derive(Debug, Clone, Copy)]
-pub struct Unread<'a, T> {
+pub(crate) struct Unread<'a, T> {
     raw: Option<&'a RawValue>,
     kind: PhantomData<fn() -> T>,
 }
@@ -97,7 +97,7 @@ impl<'de: 'a, 'a, T> Deserialize<'de> for Unread<'a, T> {
 
 impl<'a, T: Deserialize<'a> + Default> Unread<'a, T> {
     /// What it says. The apiserver checks a pod by itself: what cannot be read counts as nothing.
-    pub fn read(&self) -> T {
+    pub(crate) fn read(&self) -> T {
         let parsed = self.raw.map(|raw| serde_json::from_str(raw.get()));
         parsed.and_then(Result::ok).unwrap_or_default()
     }
@@ -113,15 +113,15 @@ impl<'a, T: Deserialize<'a> + Default> Unread<'a, T> {
 
 /// A link that the user wrote into a pod or a pod template.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ExistingLink {
-    pub link: LinkKey,
-    pub value: String,
-    pub at: FieldPath,
+pub(crate) struct ExistingLink {
+    pub(crate) link: LinkKey,
+    pub(crate) value: String,
+    pub(crate) at: FieldPath,
 }
 
 /// A link to a gang that is already there, its value, and where. `at` is the pod's or template's
 /// path.
-pub fn existing_link(
+pub(crate) fn existing_link(
     meta: Option<&Meta<'_>>,
     spec: &PodSpec<'_>,
     at: &FieldPath,
@@ -148,12 +148,12 @@ pub fn existing_link(
 
 impl PodTemplate<'_> {
     /// The same of a template.
-    pub fn existing_link(&self, at: &FieldPath) -> Option<ExistingLink> {
+    pub(crate) fn existing_link(&self, at: &FieldPath) -> Option<ExistingLink> {
         existing_link(self.metadata.as_ref(), &self.spec, at)
     }
 
     /// The shape of its pods, whose spec stands at `at`.
-    pub fn shape(&self, at: &FieldPath, errors: &mut Vec<FieldError>) -> Shape {
+    pub(crate) fn shape(&self, at: &FieldPath, errors: &mut Vec<FieldError>) -> Shape {
         let (shape, counted) = self.spec.shape(self.metadata.as_ref());
         if counted.is_err() {
             errors.push(FieldError::forbidden(
@@ -176,7 +176,7 @@ impl PodSpec<'_> {
     }
 
     /// Whether a field that holds a link says exactly this.
-    pub fn has_field(&self, name: &str, value: &Value) -> bool {
+    pub(crate) fn has_field(&self, name: &str, value: &Value) -> bool {
         let current: Option<Value> = parse(self.field(name));
         current.is_some_and(|mut current| {
             // Go clients may write what is not set as null.
@@ -188,7 +188,7 @@ impl PodSpec<'_> {
     }
 
     /// What its pods ask of a node; without their requests where these cannot be counted.
-    pub fn shape(&self, meta: Option<&Meta<'_>>) -> (Shape, Result<(), OverflowError>) {
+    pub(crate) fn shape(&self, meta: Option<&Meta<'_>>) -> (Shape, Result<(), OverflowError>) {
         let non_empty = |text: &Option<Text<'_>>| match text.as_deref() {
             None | Some("") => None,
             Some(text) => Some(text.to_owned()),
@@ -223,7 +223,7 @@ impl PodSpec<'_> {
     }
 
     /// Whether everything that is read later can be; the spec stands at `at`.
-    pub fn check(&self, at: &FieldPath) -> Result<(), FieldError> {
+    pub(crate) fn check(&self, at: &FieldPath) -> Result<(), FieldError> {
         self.scheduling_gates.check(at, "schedulingGates")?;
         self.node_selector.check(at, "nodeSelector")?;
         self.containers.check(at, "containers")?;

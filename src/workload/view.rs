@@ -15,7 +15,7 @@ use serde_json::value::RawValue;
 /// A string, borrowed where the JSON has no escapes. (serde's `borrow` does not reach into
 /// `Option<Cow<str>>`, which is always copied; this type is not.)
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
-pub struct Text<'a>(pub Cow<'a, str>);
+pub(crate) struct Text<'a>(pub Cow<'a, str>);
 
 impl Deref for Text<'_> {
     type Target = str;
@@ -52,13 +52,13 @@ impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
 /// A value that should be a string. YAML 1.1 turns an unquoted `Off` into the boolean false, and
 /// the schema of a custom resource is checked only after mutation, so other types do arrive.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Scalar<'a> {
+pub(crate) enum Scalar<'a> {
     Text(Text<'a>),
     Other(Value),
 }
 
 impl Scalar<'_> {
-    pub fn as_text(&self) -> Option<&str> {
+    pub(crate) fn as_text(&self) -> Option<&str> {
         match self {
             Self::Text(text) => Some(text),
             Self::Other(_) => None,
@@ -66,7 +66,7 @@ impl Scalar<'_> {
     }
 
     /// The value as an error message shows it.
-    pub fn to_value(&self) -> Value {
+    pub(crate) fn to_value(&self) -> Value {
         match self {
             Self::Text(text) => Value::from(&**text),
             Self::Other(value) => value.clone(),
@@ -130,19 +130,19 @@ impl<'de: 'a, 'a> Deserialize<'de> for Scalar<'a> {
 
 /// Labels or annotations.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Entries<'a>(Vec<(Text<'a>, Scalar<'a>)>);
+pub(crate) struct Entries<'a>(Vec<(Text<'a>, Scalar<'a>)>);
 
 impl<'a> Entries<'a> {
-    pub fn get(&self, key: &str) -> Option<&Scalar<'a>> {
+    pub(crate) fn get(&self, key: &str) -> Option<&Scalar<'a>> {
         // The last of two equal keys wins, as in Go.
         self.0.iter().rev().find(|(k, _)| &**k == key).map(|e| &e.1)
     }
 
-    pub fn text(&self, key: &str) -> Option<&str> {
+    pub(crate) fn text(&self, key: &str) -> Option<&str> {
         self.get(key)?.as_text()
     }
 
-    pub fn iter(&self) -> impl Iterator<Item = (&str, &Scalar<'a>)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &Scalar<'a>)> {
         self.0.iter().map(|(key, value)| (&**key, value))
     }
 }
@@ -176,50 +176,50 @@ impl<'de: 'a, 'a> Deserialize<'de> for Entries<'a> {
 #[serde(rename_all = "camelCase", default)]
 pub struct Meta<'a> {
     #[serde(borrow)]
-    pub name: Option<Text<'a>>,
+    pub(crate) name: Option<Text<'a>>,
     #[serde(borrow)]
-    pub generate_name: Option<Text<'a>>,
+    pub(crate) generate_name: Option<Text<'a>>,
     #[serde(borrow)]
-    pub namespace: Option<Text<'a>>,
+    pub(crate) namespace: Option<Text<'a>>,
     #[serde(borrow)]
-    pub uid: Option<Text<'a>>,
+    pub(crate) uid: Option<Text<'a>>,
     #[serde(borrow)]
-    pub labels: Option<Entries<'a>>,
+    pub(crate) labels: Option<Entries<'a>>,
     #[serde(borrow)]
-    pub annotations: Option<Entries<'a>>,
+    pub(crate) annotations: Option<Entries<'a>>,
     #[serde(borrow)]
-    pub deletion_timestamp: Option<Text<'a>>,
+    pub(crate) deletion_timestamp: Option<Text<'a>>,
     #[serde(borrow)]
-    pub owner_references: Option<Vec<OwnerReference<'a>>>,
+    pub(crate) owner_references: Option<Vec<OwnerReference<'a>>>,
 }
 
 /// An owner, as far as Muster asks who made an object.
 #[derive(Debug, Clone, PartialEq, Default, serde::Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct OwnerReference<'a> {
+pub(crate) struct OwnerReference<'a> {
     #[serde(borrow)]
-    pub kind: Option<Text<'a>>,
-    pub controller: Option<bool>,
+    pub(crate) kind: Option<Text<'a>>,
+    pub(crate) controller: Option<bool>,
 }
 
 impl<'a> Meta<'a> {
-    pub fn label(&self, key: &str) -> Option<&str> {
+    pub(crate) fn label(&self, key: &str) -> Option<&str> {
         self.labels.as_ref()?.text(key)
     }
 
-    pub fn annotation(&self, key: &str) -> Option<&str> {
+    pub(crate) fn annotation(&self, key: &str) -> Option<&str> {
         self.annotations.as_ref()?.text(key)
     }
 
-    pub fn annotations(&self) -> impl Iterator<Item = (&str, &Scalar<'a>)> {
+    pub(crate) fn annotations(&self) -> impl Iterator<Item = (&str, &Scalar<'a>)> {
         self.annotations.iter().flat_map(Entries::iter)
     }
 
-    pub fn labels(&self) -> impl Iterator<Item = (&str, &Scalar<'a>)> {
+    pub(crate) fn labels(&self) -> impl Iterator<Item = (&str, &Scalar<'a>)> {
         self.labels.iter().flat_map(Entries::iter)
     }
 
-    pub fn owned_labels(&self) -> BTreeMap<String, String> {
+    pub(crate) fn owned_labels(&self) -> BTreeMap<String, String> {
         let labels = self.labels();
         labels
             .filter_map(|(key, value)| Some((key.to_owned(), value.as_text()?.to_owned())))
@@ -228,7 +228,7 @@ impl<'a> Meta<'a> {
 
     /// The name that its user gave it. One that the apiserver draws is known to the second phase of
     /// admission only.
-    pub fn given_name(&self) -> Option<&str> {
+    pub(crate) fn given_name(&self) -> Option<&str> {
         match &self.generate_name {
             Some(_) => None,
             None => self.name.as_deref(),
@@ -236,12 +236,12 @@ impl<'a> Meta<'a> {
     }
 
     /// Whether the object is being deleted; such an object must never be held up.
-    pub fn deleting(&self) -> bool {
+    pub(crate) fn deleting(&self) -> bool {
         self.deletion_timestamp.is_some()
     }
 
     /// The name, or what it will be made from.
-    pub fn display_name(&self) -> &str {
+    pub(crate) fn display_name(&self) -> &str {
         match (&self.name, &self.generate_name) {
             (Some(name), _) if !name.is_empty() => name,
             (_, Some(prefix)) => prefix,
@@ -249,7 +249,7 @@ impl<'a> Meta<'a> {
         }
     }
 
-    pub fn controller_kind(&self) -> Option<&str> {
+    pub(crate) fn controller_kind(&self) -> Option<&str> {
         let owners = self.owner_references.as_ref()?;
         let owner = owners.iter().find(|o| o.controller == Some(true))?;
         owner.kind.as_deref()
@@ -259,8 +259,8 @@ impl<'a> Meta<'a> {
 /// A part of an object that may be missing: reads as its default, but remembers that it was not
 /// there, because a patch must create it first.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Given<T> {
-    pub present: bool,
+pub(crate) struct Given<T> {
+    pub(crate) present: bool,
     value: T,
 }
 
@@ -284,8 +284,8 @@ impl<'de, T: Deserialize<'de> + Default> Deserialize<'de> for Given<T> {
 
 /// A part of an object that is read, and kept as it was sent, to be compared as a whole.
 #[derive(Debug, Clone, Default)]
-pub struct Kept<'a, T> {
-    pub raw: Option<&'a RawValue>,
+pub(crate) struct Kept<'a, T> {
+    pub(crate) raw: Option<&'a RawValue>,
     value: T,
 }
 
@@ -314,7 +314,7 @@ impl<'de: 'a, 'a, T: Deserialize<'a> + Default> Deserialize<'de> for Kept<'a, T>
 
 /// Something that is there or not; its inside is not read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Present;
+pub(crate) struct Present;
 
 impl<'de> Deserialize<'de> for Present {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -323,7 +323,7 @@ impl<'de> Deserialize<'de> for Present {
 }
 
 /// Reads `null` as the default: Go clients send it for empty lists and maps.
-pub fn or_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+pub(crate) fn or_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,
     T: Deserialize<'de> + Default,

@@ -16,13 +16,13 @@ use crate::workload::{GangField, Workload, keys, site};
 
 /// An immutable thing that differs between the stored workload and the new one.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Change {
+pub(crate) struct Change {
     /// For the message.
-    pub field: FieldPath,
+    pub(crate) field: FieldPath,
     /// Where the old value would be put back.
     place: Place,
-    pub old: Option<Value>,
-    pub new: Option<Value>,
+    pub(crate) old: Option<Value>,
+    pub(crate) new: Option<Value>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -45,23 +45,23 @@ enum Map {
 
 impl Change {
     /// Whether the update only dropped it: what Go clients do with fields that their types lack.
-    pub fn is_drop(&self) -> bool {
+    pub(crate) fn is_drop(&self) -> bool {
         self.old.is_some() && self.new.is_none()
     }
 
     /// Whether Muster wrote it, and no user did. A client-side `kubectl apply` drops such a key
     /// whenever it replaces the list of templates that holds it.
-    pub fn is_stamp(&self) -> bool {
+    pub(crate) fn is_stamp(&self) -> bool {
         matches!(self.key(), Some(keys::STAMP | keys::GANG))
     }
 
     /// Whether Muster writes it where the user did not. `kubectl replace` drops it.
-    pub fn is_choice(&self) -> bool {
+    pub(crate) fn is_choice(&self) -> bool {
         self.key() == Some(keys::SCHEDULER)
     }
 
     /// The annotation of the workload itself that it is, if so.
-    pub fn own_annotation(&self) -> Option<&str> {
+    pub(crate) fn own_annotation(&self) -> Option<&str> {
         match &self.place {
             Place::Entry {
                 base,
@@ -80,7 +80,7 @@ impl Change {
     }
 
     /// Why the change is refused; `remedy` is what to do instead.
-    pub fn error(&self, remedy: &str) -> FieldError {
+    pub(crate) fn error(&self, remedy: &str) -> FieldError {
         let detail = match (&self.old, &self.new) {
             (None, _) => format!("field is immutable and was not set before; {remedy}"),
             (Some(old), _) => format!("field is immutable, it was {old}; {remedy}"),
@@ -90,7 +90,7 @@ impl Change {
     }
 
     /// Puts the dropped value back. Its parents may have been dropped with it.
-    pub fn restore(&self, patch: &mut PatchBuilder, new: &dyn Workload) {
+    pub(crate) fn restore(&self, patch: &mut PatchBuilder, new: &dyn Workload) {
         let Some(value) = self.old.clone() else {
             return;
         };
@@ -120,7 +120,7 @@ impl Change {
 
 /// Whether links that users wrote are immutable too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Links {
+pub(crate) enum Links {
     /// A link that comes or goes changes who is in the gang.
     Fixed,
     /// There is no gang.
@@ -128,7 +128,7 @@ pub enum Links {
 }
 
 /// Everything immutable that `new` changes. Templates are matched by their role.
-pub fn changes(old: &dyn Workload, new: &dyn Workload, links: Links) -> Vec<Change> {
+pub(crate) fn changes(old: &dyn Workload, new: &dyn Workload, links: Links) -> Vec<Change> {
     let mut changes = fields(&old.gang_fields(), &new.gang_fields());
     let (fields_of_groups, own) = {
         let own = changes.iter().filter(|(group, _)| group.is_empty()).count();

@@ -8,7 +8,7 @@ use crate::admission::{Decided, Phase};
 use crate::judge;
 use crate::workload::{Life, Unasked, Workload, child};
 
-pub fn decide(update: &Update<'_>) -> Decided {
+pub(crate) fn decide(update: &Update<'_>) -> Decided {
     let Update {
         phase,
         review,

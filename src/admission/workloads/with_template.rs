@@ -17,7 +17,7 @@ use crate::gang::FieldError;
 use crate::judge::{self, Judged};
 use crate::workload::{Template, Transition, Unasked, Workload, keys, site};
 
-pub fn decide(update: &Update<'_>, remedy: &str) -> Decided {
+pub(crate) fn decide(update: &Update<'_>, remedy: &str) -> Decided {
     let Update {
         phase,
         review,

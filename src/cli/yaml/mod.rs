@@ -19,9 +19,9 @@ use serde_json::Value;
 #[derive(Debug, Clone, PartialEq)]
 pub struct Document {
     /// Which one it is in the file, from 0; empty documents do not count, broken ones do.
-    pub index: usize,
+    pub(crate) index: usize,
     /// The line in the file where its value starts, from 1.
-    pub line: usize,
+    pub(crate) line: usize,
     pub value: Value,
     root: Spot,
 }
@@ -32,7 +32,7 @@ impl Document {
     ///
     /// Answers for the nearest parent where the path itself is not in the file, for example
     /// when it came by an alias or is missing; for the start of the document in the last resort.
-    pub fn position(&self, path: &str) -> (usize, usize) {
+    pub(crate) fn position(&self, path: &str) -> (usize, usize) {
         let mut spot = &self.root;
         let mut rest = path;
         while let Some((child, after)) = spot.step(rest) {
@@ -48,17 +48,17 @@ impl Document {
 #[error("line {line}, column {column}: {problem}")]
 pub struct YamlError {
     /// Which document of the file it is, as [`Document::index`].
-    pub index: usize,
+    pub(crate) index: usize,
     /// From 1.
-    pub line: usize,
+    pub(crate) line: usize,
     /// From 1, in characters.
-    pub column: usize,
-    pub problem: Problem,
+    pub(crate) column: usize,
+    pub(crate) problem: Problem,
 }
 
 /// What is wrong in a document that cannot be read.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
-pub enum Problem {
+pub(crate) enum Problem {
     #[error("{0}")]
     Syntax(String),
     #[error("key {0:?} already set in map")]

@@ -15,7 +15,7 @@ fn known(file: &'static str) -> impl Iterator<Item = Vec<&'static str>> {
 }
 
 fn shown(quantity: Quantity) -> (String, String) {
-    (quantity.to_string(), format!("{:?}", quantity.format()))
+    (quantity.to_string(), format!("{:?}", quantity.format))
 }
 
 fn pair(canonical: &str, format: &str) -> (String, String) {
@@ -101,7 +101,7 @@ fn a_value_out_of_range_is_an_error_and_never_wraps() {
         nanos: LARGEST - 1,
         format: Format::DecimalSI,
     };
-    assert_eq!(edge.round_up_to_milli().nanos(), LARGEST);
+    assert_eq!(edge.round_up_to_milli().nanos, LARGEST);
 }
 
 #[test]
@@ -203,8 +203,8 @@ proptest! {
 
     #[test]
     fn order_agrees_with_the_value(a in any_quantity(), b in any_quantity()) {
-        prop_assert_eq!(a.cmp(&b), a.nanos().cmp(&b.nanos()));
-        prop_assert_eq!(a == b, a.nanos() == b.nanos());
+        prop_assert_eq!(a.cmp(&b), a.nanos.cmp(&b.nanos));
+        prop_assert_eq!(a == b, a.nanos == b.nanos);
         prop_assert!(a.max(b) >= a && a.max(b) >= b);
     }
 

@@ -15,7 +15,7 @@ use super::{groups, id, manner, name, patience};
 const MIN_AVAILABLE: &str = "gang.scheduling.koordinator.sh/min-available";
 const WAITING_TIME: &str = "gang.scheduling.koordinator.sh/waiting-time";
 
-pub struct ByAnnotations;
+pub(crate) struct ByAnnotations;
 
 static BY_ANNOTATIONS: Abilities = ABILITIES;
 

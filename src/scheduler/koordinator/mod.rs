@@ -79,7 +79,7 @@ const GANG_NAME: LinkKey = LinkKey::annotation(
     "gang.scheduling.koordinator.sh/name",
 );
 
-pub static ENTRY: Entry = Entry {
+pub(crate) static ENTRY: Entry = Entry {
     kind: SchedulerKind::KOORDINATOR,
     listens: Listens::To("koord-scheduler"),
     stray_name_hint: "",
@@ -108,7 +108,7 @@ const BY_POD_GROUP: &str = "podgroup";
 const ANNOTATIONS: &str = "annotations";
 
 #[derive(Debug, clap::Args)]
-pub struct KoordinatorArgs {
+pub(crate) struct KoordinatorArgs {
     /// How Koordinator is told of new gangs; those that exist keep their way
     #[arg(
         long,
@@ -134,7 +134,7 @@ enum KoordinatorWay {
 
 impl KoordinatorArgs {
     /// The variant of new gangs, where it is not the default one.
-    pub fn variant(&self) -> Option<(SchedulerKind, &'static str)> {
+    pub(crate) fn variant(&self) -> Option<(SchedulerKind, &'static str)> {
         match self.koordinator {
             KoordinatorWay::PodGroup => None,
             KoordinatorWay::Annotations => Some((SchedulerKind::KOORDINATOR, ANNOTATIONS)),

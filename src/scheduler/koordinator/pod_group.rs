@@ -14,7 +14,7 @@ use crate::scheduler::{Abilities, Entry, Marks, Scheduler};
 use super::{ABILITIES, API, ENTRY, GROUPS, MAX_BUNDLE, POD_GROUP, TOTAL_NUMBER};
 use super::{groups, id, is_bundled, manner, name, patience};
 
-pub struct ByPodGroup;
+pub(crate) struct ByPodGroup;
 
 /// Koordinator (1.8) reads a PodGroup's `groups` again when it changes.
 static BY_POD_GROUP: Abilities = Abilities {

@@ -19,7 +19,7 @@ use crate::scheduler::{Entry, LinkSite, Marks, Scheduler, Snapshot};
 use super::v1_37::{self, V1_37};
 use super::{ENTRY, MAX_TEMPLATES, controller_ref, gang_policy, plan_identity, workload_name};
 
-pub struct Native;
+pub(crate) struct Native;
 
 static COMPOSITES: Abilities = Abilities {
     bundle: Bundles::WithinWorkloadIf(
@@ -28,7 +28,7 @@ static COMPOSITES: Abilities = Abilities {
     ..V1_37
 };
 
-pub const API: &str = "scheduling.k8s.io/v1alpha3";
+pub(crate) const API: &str = "scheduling.k8s.io/v1alpha3";
 
 impl Scheduler for Native {
     fn entry(&self) -> &'static Entry {

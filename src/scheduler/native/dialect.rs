@@ -27,7 +27,7 @@ impl Dialect {
     pub const ALL: [Self; 4] = [Self::V1_35, Self::V1_36, Self::V1_37, Self::V1_37Composites];
 
     /// The release, as `--kubernetes` says it.
-    pub fn as_str(self) -> &'static str {
+    pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::V1_35 => "1.35",
             Self::V1_36 => "1.36",
@@ -37,7 +37,7 @@ impl Dialect {
     }
 
     /// The API that must be served.
-    pub const fn api(self) -> &'static str {
+    pub(crate) const fn api(self) -> &'static str {
         match self {
             Self::V1_35 => "scheduling.k8s.io/v1alpha1",
             Self::V1_36 => "scheduling.k8s.io/v1alpha2",
@@ -64,7 +64,7 @@ impl Dialect {
     }
 
     /// The one that the cluster serves.
-    pub fn served(cluster: &Snapshot) -> Option<Self> {
+    pub(crate) fn served(cluster: &Snapshot) -> Option<Self> {
         let version = cluster.version(SchedulerKind::NATIVE)?;
         let composites = cluster.found.contains(&COMPOSITES);
         // Those that need more come later in the list.
@@ -75,7 +75,7 @@ impl Dialect {
     }
 
     /// Has the cluster serve this one.
-    pub fn assume(self, cluster: &mut Snapshot) {
+    pub(crate) fn assume(self, cluster: &mut Snapshot) {
         let native = |served: &&mut Served| served.scheduler == SchedulerKind::NATIVE;
         if let Some(served) = cluster.served.iter_mut().find(native) {
             served.version = self.api();
@@ -121,7 +121,7 @@ const FIRST: Release = Release {
 };
 
 /// What a release lacks when it serves no native gangs.
-pub fn lacks(release: Release) -> String {
+pub(crate) fn lacks(release: Release) -> String {
     if let Ok(dialect) = release.to_string().parse::<Dialect>() {
         let (gates, api) = (dialect.gates(), dialect.api());
         return format!(

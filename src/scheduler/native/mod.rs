@@ -71,7 +71,7 @@ const SCHEDULING_GROUP: LinkKey = LinkKey::field(SchedulerKind::NATIVE, "schedul
 /// Kubernetes 1.35 only.
 const WORKLOAD_REF: LinkKey = LinkKey::field(SchedulerKind::NATIVE, "workloadRef").shared();
 
-pub static ENTRY: Entry = Entry {
+pub(crate) static ENTRY: Entry = Entry {
     kind: SchedulerKind::NATIVE,
     listens: Listens::DefaultProfile,
     stray_name_hint: "",
@@ -106,7 +106,7 @@ pub static ENTRY: Entry = Entry {
 };
 
 #[derive(Debug, clap::Args)]
-pub struct NativeArgs {
+pub(crate) struct NativeArgs {
     /// Kubernetes version, for native gangs where there is no cluster: 1.35, 1.36, 1.37, or 1.37-composites (with CompositePodGroups, for bundles)
     #[arg(
         long,
@@ -114,7 +114,7 @@ pub struct NativeArgs {
         default_value = "1.37",
         value_name = "VERSION"
     )]
-    pub kubernetes: Dialect,
+    pub(crate) kubernetes: Dialect,
 }
 
 /// What the cluster lacks when it serves none of the APIs.

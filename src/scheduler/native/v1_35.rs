@@ -14,7 +14,7 @@ use super::{
     plan_identity, workload_name,
 };
 
-pub struct Native;
+pub(crate) struct Native;
 
 static V1_35: Abilities = Abilities {
     // JobSet's and LWS's controllers lose the field or refuse it in a template: only the pod

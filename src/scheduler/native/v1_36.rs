@@ -10,7 +10,7 @@ use crate::scheduler::{Entry, LinkSite, Marks, Scheduler, Snapshot};
 use super::v1_37::scheduling_group;
 use super::{ABILITIES, ENTRY, LOST_LINK, gang_policy, link_site, pod_group, pod_groups, reason};
 
-pub struct Native;
+pub(crate) struct Native;
 
 static V1_36: Abilities = Abilities {
     made_for: "Kubernetes 1.36.3",

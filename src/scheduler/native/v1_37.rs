@@ -12,19 +12,19 @@ use super::{
     ABILITIES, ENTRY, LOST_LINK, SCHEDULING_GROUP, gang_policy, link_site, pod_groups, reason,
 };
 
-pub struct Native;
+pub(crate) struct Native;
 
-pub static V1_37: Abilities = Abilities {
+pub(crate) static V1_37: Abilities = Abilities {
     // minCount is the one field of a PodGroup that may change.
     quorum_change: QuorumChange::Live,
     made_for: "Kubernetes 1.37.1",
     ..ABILITIES
 };
 
-pub const API: &str = "scheduling.k8s.io/v1beta1";
+pub(crate) const API: &str = "scheduling.k8s.io/v1beta1";
 
 /// The link of 1.36 and later.
-pub fn scheduling_group(member: &Member) -> Marks {
+pub(crate) fn scheduling_group(member: &Member) -> Marks {
     Marks {
         link_field: Some((
             SCHEDULING_GROUP.key,
@@ -72,7 +72,11 @@ impl Scheduler for Native {
 
 /// A gang's PodGroup. Its priority class must resolve to the pods' own priority, or nothing is
 /// ever scheduled.
-pub fn pod_group(owner: &Owner, gang: &Gang<'_>, workload: Option<&GangName>) -> DynamicObject {
+pub(crate) fn pod_group(
+    owner: &Owner,
+    gang: &Gang<'_>,
+    workload: Option<&GangName>,
+) -> DynamicObject {
     let mut spec = json!({
         "schedulingPolicy": gang_policy(gang.quorum()),
         // The default is to preempt single pods: half a gang would go on burning money.
@@ -84,6 +88,6 @@ pub fn pod_group(owner: &Owner, gang: &Gang<'_>, workload: Option<&GangName>) ->
     super::pod_group(API, owner, gang, spec)
 }
 
-pub fn workload_ref(workload: &GangName, gang: &Gang<'_>) -> Value {
+pub(crate) fn workload_ref(workload: &GangName, gang: &Gang<'_>) -> Value {
     json!({"workloadName": workload.as_str(), "templateName": gang.part.name().as_str()})
 }

@@ -25,7 +25,7 @@ use super::abilities::{Resume, Support, Timeouts};
 use super::{Entry, Listens, Marks, Scheduler, pod_group, scheduler_name};
 use task_groups::{groups, kin, wishes};
 
-pub struct Yunikorn;
+pub(crate) struct Yunikorn;
 
 impl SchedulerKind {
     /// Apache YuniKorn.
@@ -39,7 +39,7 @@ const TASK_GROUP: LinkKey = LinkKey::annotation(
     "yunikorn.apache.org/task-group-name",
 );
 
-pub static ENTRY: Entry = Entry {
+pub(crate) static ENTRY: Entry = Entry {
     kind: SchedulerKind::YUNIKORN,
     listens: Listens::To("yunikorn"),
     // Its admission controller (1.8) gives YuniKorn every pod outside of kube-system, whatever

@@ -23,16 +23,16 @@ use super::APPLICATION;
 use super::selector::{Expression, Labels, Selector, keys, list};
 
 /// What the placeholders of a role have. Until [`as_placeholders`] its labels are those of the pods.
-pub type TaskGroup = Map<String, Value>;
+pub(crate) type TaskGroup = Map<String, Value>;
 
 /// The task groups of an application, by role.
-pub type TaskGroups = Vec<(String, TaskGroup)>;
+pub(crate) type TaskGroups = Vec<(String, TaskGroup)>;
 
-pub const LABELS: &str = "labels";
-pub const MEMBERS: &str = "minMember";
-pub const SPREAD: &str = "topologySpreadConstraints";
-pub const NEAR: &str = "podAffinity";
-pub const APART: &str = "podAntiAffinity";
+pub(crate) const LABELS: &str = "labels";
+pub(crate) const MEMBERS: &str = "minMember";
+pub(crate) const SPREAD: &str = "topologySpreadConstraints";
+pub(crate) const NEAR: &str = "podAffinity";
+pub(crate) const APART: &str = "podAntiAffinity";
 const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
 
 /// On placeholders alone, with the application's id: a selector without it could mean the pods too.
@@ -40,7 +40,7 @@ const MARK: &str = "placeholder.muster.dev";
 const PREFIX: &str = "placeholder.muster.dev/";
 
 /// Leaves of the pods' labels those that a selector of any group asks for.
-pub fn keep_asked_labels(groups: &mut TaskGroups) {
+pub(crate) fn keep_asked_labels(groups: &mut TaskGroups) {
     let all = groups.iter().flat_map(|(_, group)| wishes(group));
     let asked: BTreeSet<String> = all.flat_map(keys).collect();
     for (_, group) in groups {
@@ -48,14 +48,14 @@ pub fn keep_asked_labels(groups: &mut TaskGroups) {
     }
 }
 
-pub fn retain_labels(group: &mut TaskGroup, keep: impl Fn(&str) -> bool) {
+pub(crate) fn retain_labels(group: &mut TaskGroup, keep: impl Fn(&str) -> bool) {
     let mut labels = labels(group);
     labels.retain(|key, _| keep(key));
     set_labels(group, &labels);
 }
 
 /// Gives every group labels that all pods of the application have.
-pub fn share_labels(groups: &mut TaskGroups, shared: &Labels) {
+pub(crate) fn share_labels(groups: &mut TaskGroups, shared: &Labels) {
     for (_, group) in groups {
         let mut labels = labels(group);
         labels.extend(shared.clone());
@@ -67,7 +67,7 @@ pub fn share_labels(groups: &mut TaskGroups, shared: &Labels) {
 /// that match too, and a pod whose wishes lead elsewhere would not take its placeholder's place. Nor
 /// would one whose wishes concern its own placeholder, which has the application's id and no label
 /// of the pods. The id must be among the groups' labels here.
-pub fn confine(groups: &mut TaskGroups, application: &str, namespace: &str) {
+pub(crate) fn confine(groups: &mut TaskGroups, application: &str, namespace: &str) {
     let kin = kin(groups);
     let bare = Labels::from([(APPLICATION.key.to_owned(), application.to_owned())]);
     let ours = Expression::one(APPLICATION.key, "In", application);
@@ -113,7 +113,7 @@ fn narrow(term: &mut Value, expression: &Expression) {
 }
 
 /// Makes the groups of an application, as [`confine`] left them, speak of placeholders.
-pub fn as_placeholders(groups: &mut TaskGroups, application: &str, namespace: &str) {
+pub(crate) fn as_placeholders(groups: &mut TaskGroups, application: &str, namespace: &str) {
     groups.iter_mut().for_each(|(_, group)| drop_soft(group));
     keep_asked_labels(groups);
     if groups.iter().all(|(_, group)| wishes(group).is_empty()) {
@@ -155,7 +155,7 @@ fn rewrite(term: &mut Value, own: &Labels, change: impl Fn(Selector) -> Selector
 }
 
 /// Soft constraints are wishes that YuniKorn does not weigh.
-pub fn drop_soft(group: &mut TaskGroup) {
+pub(crate) fn drop_soft(group: &mut TaskGroup) {
     if let Some(Value::Array(spread)) = group.get_mut(SPREAD) {
         spread.retain(is_hard);
         if spread.is_empty() {
@@ -169,7 +169,7 @@ fn is_hard(constraint: &Value) -> bool {
 }
 
 /// The pods of a role: their labels, and how many.
-pub type Kin = (Labels, u64);
+pub(crate) type Kin = (Labels, u64);
 
 fn kin(groups: &TaskGroups) -> Vec<Kin> {
     let members = |group: &TaskGroup| group.get(MEMBERS).and_then(Value::as_u64);
@@ -180,7 +180,7 @@ fn kin(groups: &TaskGroups) -> Vec<Kin> {
 
 /// Whether pods of the gang itself are what these terms ask for. A pod must match all of them
 /// (InterPodAffinity), and so the first one of a gang may go anywhere.
-pub fn draws_together<'t>(
+pub(crate) fn draws_together<'t>(
     terms: impl Iterator<Item = &'t Value> + Clone,
     own: &Labels,
     kin: &[Kin],
@@ -196,7 +196,7 @@ pub fn draws_together<'t>(
 }
 
 /// How many pods of the gang a constraint counts. An empty selector counts none (PodTopologySpread).
-pub fn counted(constraint: &Value, own: &Labels, kin: &[Kin]) -> u64 {
+pub(crate) fn counted(constraint: &Value, own: &Labels, kin: &[Kin]) -> u64 {
     let selector = Selector::read(constraint, own).filter(|selector| !selector.0.is_empty());
     let counted = selector.map(|selector| {
         let kin = kin.iter().filter(|(labels, _)| selector.matches(labels));
@@ -257,7 +257,7 @@ fn wishes(group: &TaskGroup) -> Vec<&Value> {
     near.chain(spread(group)).collect()
 }
 
-pub fn required<'g>(
+pub(crate) fn required<'g>(
     group: &'g TaskGroup,
     kind: &str,
 ) -> impl Iterator<Item = &'g Value> + Clone + use<'g> {
@@ -267,7 +267,7 @@ pub fn required<'g>(
 }
 
 /// The constraints that must hold.
-pub fn spread(group: &TaskGroup) -> impl Iterator<Item = &Value> {
+pub(crate) fn spread(group: &TaskGroup) -> impl Iterator<Item = &Value> {
     list(group.get(SPREAD)).filter(|constraint| is_hard(constraint))
 }
 
@@ -276,7 +276,7 @@ fn required_mut<'g>(group: &'g mut TaskGroup, kind: &str) -> Option<&'g mut Vec<
     affinity.get_mut(kind)?.get_mut(REQUIRED)?.as_array_mut()
 }
 
-pub fn labels(group: &TaskGroup) -> Labels {
+pub(crate) fn labels(group: &TaskGroup) -> Labels {
     let labels = group.get(LABELS).and_then(Value::as_object);
     let labels = labels.into_iter().flatten();
     labels

@@ -4,22 +4,22 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-pub type Labels = BTreeMap<String, String>;
+pub(crate) type Labels = BTreeMap<String, String>;
 
 /// A label selector, with what a term adds of the pod's own labels.
 #[derive(Debug, Clone)]
-pub struct Selector(pub Vec<Expression>);
+pub(crate) struct Selector(pub Vec<Expression>);
 
 #[derive(Debug, Clone)]
-pub struct Expression {
-    pub key: String,
-    pub operator: String,
-    pub values: Vec<String>,
+pub(crate) struct Expression {
+    pub(crate) key: String,
+    pub(crate) operator: String,
+    pub(crate) values: Vec<String>,
 }
 
 impl Selector {
     /// The selector of a term or constraint; `None` where it has none, which matches nothing.
-    pub fn read(term: &Value, own: &Labels) -> Option<Self> {
+    pub(crate) fn read(term: &Value, own: &Labels) -> Option<Self> {
         let selector = term.get("labelSelector")?.as_object()?;
         let text = |value: &Value| value.as_str().map(str::to_owned);
         let mut all = Vec::new();
@@ -42,7 +42,7 @@ impl Selector {
         Some(Self(all))
     }
 
-    pub fn matches(&self, labels: &Labels) -> bool {
+    pub(crate) fn matches(&self, labels: &Labels) -> bool {
         self.0.iter().all(|expression| {
             let value = labels.get(&expression.key);
             let listed = value.is_some_and(|value| expression.values.contains(value));
@@ -56,7 +56,7 @@ impl Selector {
         })
     }
 
-    pub fn write(&self, term: &mut Value) {
+    pub(crate) fn write(&self, term: &mut Value) {
         let expressions: Vec<Value> = self.0.iter().map(Expression::to_json).collect();
         term["labelSelector"] = json!({"matchExpressions": expressions});
         if let Some(term) = term.as_object_mut() {
@@ -67,7 +67,7 @@ impl Selector {
 }
 
 impl Expression {
-    pub fn one(key: &str, operator: &str, value: &str) -> Self {
+    pub(crate) fn one(key: &str, operator: &str, value: &str) -> Self {
         Self {
             key: key.to_owned(),
             operator: operator.to_owned(),
@@ -75,7 +75,7 @@ impl Expression {
         }
     }
 
-    pub fn to_json(&self) -> Value {
+    pub(crate) fn to_json(&self) -> Value {
         let mut json = json!({"key": self.key, "operator": self.operator});
         if !self.values.is_empty() {
             json["values"] = json!(self.values);
@@ -85,7 +85,7 @@ impl Expression {
 }
 
 /// The label keys that a term asks for.
-pub fn keys(term: &Value) -> Vec<String> {
+pub(crate) fn keys(term: &Value) -> Vec<String> {
     let selector = &term["labelSelector"];
     let labels = selector["matchLabels"].as_object().into_iter().flatten();
     let expressions = list(selector.get("matchExpressions")).map(|e| &e["key"]);
@@ -96,7 +96,7 @@ pub fn keys(term: &Value) -> Vec<String> {
     named.map(str::to_owned).collect()
 }
 
-pub fn list(value: Option<&Value>) -> impl Iterator<Item = &Value> {
+pub(crate) fn list(value: Option<&Value>) -> impl Iterator<Item = &Value> {
     value.and_then(Value::as_array).into_iter().flatten()
 }
 

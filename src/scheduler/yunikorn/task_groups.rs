@@ -20,7 +20,7 @@ fn application_of<'p>(plan: &'p Plan, part: &'p Part) -> impl Iterator<Item = &'
 }
 
 /// The pods of a part's application.
-pub fn kin(plan: &Plan, part: &Part) -> Vec<Kin> {
+pub(crate) fn kin(plan: &Plan, part: &Part) -> Vec<Kin> {
     let parts = application_of(plan, part);
     let roles = parts.flat_map(|part| wishes(part).into_iter().map(move |wishes| (part, wishes)));
     roles
@@ -30,7 +30,7 @@ pub fn kin(plan: &Plan, part: &Part) -> Vec<Kin> {
 
 /// The roles of a part's application: how many of each room is held for, and what they have in
 /// common.
-pub fn groups(plan: &Plan, part: &Part) -> (Vec<u64>, TaskGroups) {
+pub(crate) fn groups(plan: &Plan, part: &Part) -> (Vec<u64>, TaskGroups) {
     let roles = application_of(plan, part).flat_map(|part| {
         let roles = part.roles().iter();
         roles.map(move |role| (role, members(part, role)))
@@ -78,7 +78,7 @@ fn is_ordered(plan: &Plan) -> bool {
 }
 
 /// The roles of a gang, as far as they wish for a place.
-pub fn wishes(part: &Part) -> Vec<Wishes<'_>> {
+pub(crate) fn wishes(part: &Part) -> Vec<Wishes<'_>> {
     // In a bundle the Jobs of a part are one task group, although each is a gang.
     let level = match part.bundle() {
         Some(_) => Level::Group,
@@ -96,7 +96,7 @@ pub fn wishes(part: &Part) -> Vec<Wishes<'_>> {
 
 /// All task groups of a member's application, of which the pod speaks for those of its own role; and
 /// what changes in the pod's own spec.
-pub fn describe(
+pub(crate) fn describe(
     member: &Member,
     own: &str,
     application: &str,

@@ -9,15 +9,15 @@ use super::selector::{Expression, Labels, Selector, list};
 use crate::gang::{Apart, FieldError, FieldPath, Level, Role};
 
 /// A role of a gang, and how its pods are described.
-pub struct Wishes<'p> {
-    pub role: &'p Role,
-    pub level: Level,
-    pub group: TaskGroup,
+pub(crate) struct Wishes<'p> {
+    pub(crate) role: &'p Role,
+    pub(crate) level: Level,
+    pub(crate) group: TaskGroup,
 }
 
 impl Wishes<'_> {
     /// The labels of its pods, with a stand-in for what all pods of the gang will have alike.
-    pub fn labels(&self) -> Labels {
+    pub(crate) fn labels(&self) -> Labels {
         let (written, of_job) = (&self.role.shape.written, self.of_job());
         let mut all = placeholder::labels(&self.group);
         for key in written.shared().chain(of_job.shared) {
@@ -52,7 +52,7 @@ impl Wishes<'_> {
     }
 
     /// What the placeholders of a role, which are all alike, cannot hold.
-    pub fn check(&self, kin: &[Kin]) -> Vec<FieldError> {
+    pub(crate) fn check(&self, kin: &[Kin]) -> Vec<FieldError> {
         let mut varying = self.of_job().varying;
         varying.extend(self.role.shape.written.pod);
         let (own, mut errors) = (self.labels(), Vec::new());
@@ -90,7 +90,7 @@ impl Wishes<'_> {
     }
 
     /// What is held to the gang, although pods of others may match.
-    pub fn warnings(&self, kin: &[Kin]) -> Vec<String> {
+    pub(crate) fn warnings(&self, kin: &[Kin]) -> Vec<String> {
         let (own, mut warnings) = (self.labels(), Vec::new());
         if draws_together(required(&self.group, NEAR), &own, kin, None) {
             warnings.push(format!(

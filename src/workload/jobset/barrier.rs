@@ -37,7 +37,7 @@ struct Declared {
 }
 
 /// Reads and checks the barrier.
-pub fn read(jobset: &JobSet<'_>, errors: &mut Vec<FieldError>) -> Option<Barrier> {
+pub(crate) fn read(jobset: &JobSet<'_>, errors: &mut Vec<FieldError>) -> Option<Barrier> {
     let field = field(jobset, errors);
     let annotation = annotation(jobset, errors);
     if let (Some(field), Some(annotation)) = (&field, &annotation) {

@@ -7,7 +7,7 @@ use json_patch::jsonptr::PointerBuf;
 use json_patch::{AddOperation, Patch, PatchOperation, RemoveOperation};
 use serde_json::{Value, json};
 
-pub const CRD: &str = "jobsets.jobset.x-k8s.io";
+pub(crate) const CRD: &str = "jobsets.jobset.x-k8s.io";
 const VERSION: &str = "v1alpha2";
 
 /// Why a CRD cannot be extended.
@@ -22,7 +22,7 @@ pub enum CrdError {
 }
 
 /// Whether a JobSet uses one of the fields.
-pub fn uses(jobset: &Value) -> bool {
+pub(crate) fn uses(jobset: &Value) -> bool {
     let spec = &jobset["spec"];
     let groups = spec["replicatedJobs"].as_array().into_iter().flatten();
     let mut groups = groups.map(|group| &group["gangConfig"]);
@@ -114,7 +114,7 @@ fn pointer(tokens: &[String]) -> PointerBuf {
 }
 
 /// Adds what is missing; an empty patch when nothing is.
-pub fn extend(crd: &Value) -> Result<Patch, CrdError> {
+pub(crate) fn extend(crd: &Value) -> Result<Patch, CrdError> {
     let mut operations = Vec::new();
     for field in fields() {
         let (tokens, parent) = parent(crd, &field)?;
@@ -131,7 +131,7 @@ pub fn extend(crd: &Value) -> Result<Patch, CrdError> {
 }
 
 /// Removes what [`extend`] added, and nothing else.
-pub fn revert(crd: &Value) -> Result<Patch, CrdError> {
+pub(crate) fn revert(crd: &Value) -> Result<Patch, CrdError> {
     let mut operations = Vec::new();
     for field in fields() {
         let (tokens, parent) = parent(crd, &field)?;

@@ -14,17 +14,17 @@ pub static KIND: Kind = Kind {
     plural: "jobsets",
 };
 
-pub const JOBSET_NAME: &str = "jobset.sigs.k8s.io/jobset-name";
-pub const REPLICATED_JOB_NAME: &str = "jobset.sigs.k8s.io/replicatedjob-name";
-pub const JOBSET_UID: &str = "jobset.sigs.k8s.io/jobset-uid";
-pub const JOB_KEY: &str = "jobset.sigs.k8s.io/job-key";
-pub const JOB_INDEX: &str = "jobset.sigs.k8s.io/job-index";
-pub const ATTEMPT: &str = "jobset.sigs.k8s.io/restart-attempt";
+pub(crate) const JOBSET_NAME: &str = "jobset.sigs.k8s.io/jobset-name";
+pub(crate) const REPLICATED_JOB_NAME: &str = "jobset.sigs.k8s.io/replicatedjob-name";
+pub(crate) const JOBSET_UID: &str = "jobset.sigs.k8s.io/jobset-uid";
+pub(crate) const JOB_KEY: &str = "jobset.sigs.k8s.io/job-key";
+pub(crate) const JOB_INDEX: &str = "jobset.sigs.k8s.io/job-index";
+pub(crate) const ATTEMPT: &str = "jobset.sigs.k8s.io/restart-attempt";
 /// Only with JobSet's gate RestartJob: restarts of this Job alone.
 const OWN_ATTEMPT: &str = "jobset.sigs.k8s.io/job-restart-attempt";
 
 /// The labels that JobSet (v0.12), Kubernetes' Jobs and Muster write on the pods of a JobSet.
-pub const WRITTEN: Written = Written {
+pub(crate) const WRITTEN: Written = Written {
     workload: &[
         JOBSET_NAME,
         JOBSET_UID,
@@ -46,7 +46,7 @@ pub const WRITTEN: Written = Written {
     pod: &["batch.kubernetes.io/job-completion-index"],
 };
 
-pub static FACTS: Facts = Facts {
+pub(crate) static FACTS: Facts = Facts {
     kind: &KIND,
     keys: &WORKLOAD,
     level: |level| match level {
@@ -97,7 +97,7 @@ static WORKLOAD: Place = Place {
 };
 
 /// A ReplicatedJob's `template.metadata`.
-pub static GROUP: Place = Place {
+pub(crate) static GROUP: Place = Place {
     user: GROUP_KNOBS,
     own: &[keys::STAMP],
     labelled: Labelled::Yes,
@@ -109,7 +109,7 @@ pub static GROUP: Place = Place {
 };
 
 /// The metadata of a ReplicatedJob's pod template.
-pub static POD_TEMPLATE: Place = Place {
+pub(crate) static POD_TEMPLATE: Place = Place {
     user: &[],
     own: &[keys::STAMP, keys::ROUND],
     labelled: Labelled::Yes,

@@ -10,7 +10,7 @@ use super::group_path;
 use super::view::{GangConfig, JobSet};
 
 /// All of them, those that are not set too: a field that comes is a change as well.
-pub fn gang_fields(jobset: &JobSet<'_>) -> Vec<GangField> {
+pub(crate) fn gang_fields(jobset: &JobSet<'_>) -> Vec<GangField> {
     let spec = FieldPath::new("spec");
     let barrier = jobset.spec.group_scheduling_config;
     let mut fields = vec![

@@ -13,17 +13,17 @@ use super::{group_path, pods_path};
 use crate::workload::template::ExistingLink;
 
 /// One ReplicatedJob.
-pub struct Group<'j> {
-    pub position: usize,
-    pub job: &'j ReplicatedJob<'j>,
+pub(crate) struct Group<'j> {
+    pub(crate) position: usize,
+    pub(crate) job: &'j ReplicatedJob<'j>,
     /// A link that the user already wrote into the pod template.
-    pub link: Option<ExistingLink>,
+    pub(crate) link: Option<ExistingLink>,
     shape: Shape,
     at: FieldPath,
 }
 
 /// Reads every ReplicatedJob's template.
-pub fn read<'j>(jobset: &'j JobSet<'j>, errors: &mut Vec<FieldError>) -> Vec<Group<'j>> {
+pub(crate) fn read<'j>(jobset: &'j JobSet<'j>, errors: &mut Vec<FieldError>) -> Vec<Group<'j>> {
     let jobs = jobset.spec.replicated_jobs.iter().enumerate();
     jobs.map(|(position, job)| {
         let at = group_path(position);
@@ -64,7 +64,7 @@ pub fn read<'j>(jobset: &'j JobSet<'j>, errors: &mut Vec<FieldError>) -> Vec<Gro
 
 impl Group<'_> {
     /// The role that this group's pods play in a gang of `jobs` of its Jobs.
-    pub fn role(&self, jobs: u64) -> Role {
+    pub(crate) fn role(&self, jobs: u64) -> Role {
         Role {
             name: self.job.name.to_string(),
             pods: jobs.saturating_mul(self.job.pods_per_job()),
@@ -80,7 +80,7 @@ impl Group<'_> {
     }
 
     /// The knobs beside this group's own gang.
-    pub fn knobs(
+    pub(crate) fn knobs(
         &self,
         errors: &mut Vec<FieldError>,
     ) -> (Option<Located<i64>>, Option<Located<BundleName>>) {
@@ -100,7 +100,7 @@ impl Group<'_> {
     }
 
     /// Under a whole-JobSet gang a group has no gang whose quorum or bundle it could set.
-    pub fn refuse_own_knobs(&self, whole: &FieldPath, errors: &mut Vec<FieldError>) {
+    pub(crate) fn refuse_own_knobs(&self, whole: &FieldPath, errors: &mut Vec<FieldError>) {
         errors.extend(self.own_knobs().map(|key| {
             FieldError::forbidden(
                 self.annotations_path().key(key),
@@ -110,7 +110,7 @@ impl Group<'_> {
     }
 
     /// The user's own link beside a gang: left alone, or refused when the two cannot both hold.
-    pub fn refuse_link(
+    pub(crate) fn refuse_link(
         &self,
         scheduler: Option<&Located<SchedulerKind>>,
         errors: &mut Vec<FieldError>,
@@ -130,7 +130,7 @@ impl Group<'_> {
     }
 
     /// A knob on a group without a gang does nothing.
-    pub fn warn_about_idle_knobs(&self, warnings: &mut Vec<String>) {
+    pub(crate) fn warn_about_idle_knobs(&self, warnings: &mut Vec<String>) {
         warnings.extend(self.own_knobs().map(|key| {
             let at = self.annotations_path().key(key);
             format!("{at} has no effect: this ReplicatedJob does not run as a gang")

@@ -5,7 +5,7 @@
 
 mod barrier;
 mod children;
-pub mod crd;
+pub(crate) mod crd;
 mod facts;
 mod fields;
 mod groups;
@@ -32,7 +32,7 @@ use crate::workload::child;
 pub use children::{ChildRef, job, pod};
 pub use facts::KIND;
 use facts::{FACTS, GROUP, POD_TEMPLATE};
-pub use view::JobSet;
+pub(crate) use view::JobSet;
 use view::ReplicatedJob;
 
 impl Reviewed for JobSet<'_> {

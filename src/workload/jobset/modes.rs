@@ -23,15 +23,15 @@ const GROUP: declaration::Modes = declaration::Modes {
 
 /// The modes of both levels, each with the place where it was written.
 #[derive(Debug)]
-pub struct Modes {
-    pub whole: Option<Located<Mode>>,
+pub(crate) struct Modes {
+    pub(crate) whole: Option<Located<Mode>>,
     /// One entry per ReplicatedJob.
-    pub groups: Vec<Option<Located<Mode>>>,
+    pub(crate) groups: Vec<Option<Located<Mode>>>,
 }
 
 impl Modes {
     /// The first place that asks for a gang.
-    pub fn first_gang(&self) -> Option<&FieldPath> {
+    pub(crate) fn first_gang(&self) -> Option<&FieldPath> {
         std::iter::once(&self.whole)
             .chain(&self.groups)
             .flatten()
@@ -41,7 +41,7 @@ impl Modes {
 }
 
 /// Reads the modes and checks that the two levels and the two forms agree.
-pub fn read(jobset: &JobSet<'_>, reading: &mut Reading) -> Modes {
+pub(crate) fn read(jobset: &JobSet<'_>, reading: &mut Reading) -> Modes {
     let spec = FieldPath::new("spec");
     let whole = level(
         jobset.spec.gang_config.map(|raw| raw.get()),

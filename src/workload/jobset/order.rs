@@ -13,7 +13,7 @@ use super::view::JobSet;
 
 /// Refuses an order between the ReplicatedJobs at `members`. Groups without pods do not count:
 /// JobSet takes them for ready at once.
-pub fn check(
+pub(crate) fn check(
     jobset: &JobSet<'_>,
     members: &[usize],
     what: &str,
@@ -76,7 +76,7 @@ fn reaches(jobset: &JobSet<'_>, from: &str, members: &[usize]) -> bool {
 }
 
 /// Refuses to name partners for bundles that are not there.
-pub fn check_partners(plan: &Plan, errors: &mut Vec<FieldError>) {
+pub(crate) fn check_partners(plan: &Plan, errors: &mut Vec<FieldError>) {
     let bundled = plan.parts.iter().any(|part| part.bundle().is_some());
     if let Some(with) = plan.policy.bundle_with.as_ref().filter(|_| !bundled) {
         let detail = "no gang of this JobSet is in a bundle: set muster.dev/bundle to the name \
@@ -86,7 +86,7 @@ pub fn check_partners(plan: &Plan, errors: &mut Vec<FieldError>) {
 }
 
 /// Refuses an order between the members of a bundle.
-pub fn check_bundles(jobset: &JobSet<'_>, parts: &[Part], errors: &mut Vec<FieldError>) {
+pub(crate) fn check_bundles(jobset: &JobSet<'_>, parts: &[Part], errors: &mut Vec<FieldError>) {
     let mut bundles: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
     for part in parts {
         let Some(bundle) = part.bundle() else {

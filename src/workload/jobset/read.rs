@@ -14,7 +14,7 @@ use super::view::JobSet;
 use super::{annotations_path, barrier, group_path, order, topology};
 
 /// Reads a JobSet's declaration.
-pub fn read(jobset: &JobSet<'_>) -> Reading {
+pub(crate) fn read(jobset: &JobSet<'_>) -> Reading {
     let mut reading = Reading {
         errors: declaration::check_keys(jobset),
         ..Reading::default()

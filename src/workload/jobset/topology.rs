@@ -10,7 +10,7 @@ use crate::workload::view::Meta;
 
 use super::view::{EXCLUSIVE_TOPOLOGY, JobSet, NODE_SELECTOR_STRATEGY, ReplicatedJob};
 
-pub fn check(jobset: &JobSet<'_>, part: &Part) -> Option<FieldError> {
+pub(crate) fn check(jobset: &JobSet<'_>, part: &Part) -> Option<FieldError> {
     let mut exclusive = 0;
     let mut creatable: u64 = 0;
     for role in part.roles() {
@@ -46,7 +46,7 @@ pub fn check(jobset: &JobSet<'_>, part: &Part) -> Option<FieldError> {
 
 /// Whether the pods carry the annotation without the strategy. JobSet copies the strategy only from
 /// the level that has the topology (`labelAndAnnotateObject`, v0.12).
-pub fn holds_followers(jobset: &Meta<'_>, job: &ReplicatedJob<'_>) -> bool {
+pub(crate) fn holds_followers(jobset: &Meta<'_>, job: &ReplicatedJob<'_>) -> bool {
     let levels = [Some(jobset), job.template.metadata.as_ref()];
     let has = |meta: Option<&Meta<'_>>, key| meta.is_some_and(|m| m.annotation(key).is_some());
     let pods = job.template.spec.template.metadata.as_ref();

@@ -6,7 +6,7 @@ use super::KIND;
 
 /// Flags of `serve`, `check` and `render`.
 #[derive(Debug, Args)]
-pub struct LwsArgs {
+pub(crate) struct LwsArgs {
     /// Which LeaderWorkerSets are gangs, replica by replica: those that say so in the annotation
     /// muster.dev/gang-mode, or all but those that say Off. A cluster needs the overlay
     /// manifests/all-leaderworkersets for all
@@ -22,7 +22,7 @@ pub struct LwsArgs {
 
 impl LwsArgs {
     /// The kind, where its workloads are gangs unasked.
-    pub fn ganged_unasked(&self) -> Option<&'static str> {
+    pub(crate) fn ganged_unasked(&self) -> Option<&'static str> {
         (self.which == Which::All).then_some(KIND.name)
     }
 }

@@ -9,7 +9,7 @@ use super::view::LeaderWorkerSet;
 use crate::workload::{Admit, Origin, pods};
 
 /// The leader and the first worker of each replica, as they would be stored.
-pub fn linked(
+pub(crate) fn linked(
     lws: &LeaderWorkerSet<'_>,
     stored: &Value,
     of: &Origin<'_>,

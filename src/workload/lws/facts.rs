@@ -12,7 +12,7 @@ pub static KIND: Kind = Kind {
     plural: "leaderworkersets",
 };
 
-pub static FACTS: Facts = Facts {
+pub(crate) static FACTS: Facts = Facts {
     kind: &KIND,
     keys: &SET,
     // It has no other.
@@ -34,7 +34,7 @@ pub static FACTS: Facts = Facts {
 };
 
 /// How what an update may not change by itself is changed.
-pub const REMEDY: &str = "change leaderWorkerTemplate in the same update, which replaces every \
+pub(crate) const REMEDY: &str = "change leaderWorkerTemplate in the same update, which replaces every \
                           replica anyway, or recreate the LeaderWorkerSet";
 
 const KNOBS: &[&str] = &[
@@ -64,7 +64,7 @@ static SET: Place = Place {
 };
 
 /// The metadata of its templates.
-pub static TEMPLATE: Place = Place {
+pub(crate) static TEMPLATE: Place = Place {
     user: &[],
     own: &[keys::STAMP],
     labelled: Labelled::Yes,

@@ -23,13 +23,13 @@ use super::{
 };
 use crate::gang::{FieldError, Part, Plan, Stamp, Words};
 
-pub use args::LwsArgs;
+pub(crate) use args::LwsArgs;
 pub use facts::KIND;
 use facts::{FACTS, TEMPLATE};
 pub use replica::{GROUP_KEY, WORKER_INDEX};
 use replica::{LEADER, REPLICA, WORKERS};
 use stamp::Order;
-pub use view::LeaderWorkerSet;
+pub(crate) use view::LeaderWorkerSet;
 use view::{LEADER_TEMPLATE, template_path};
 
 impl Reviewed for LeaderWorkerSet<'_> {

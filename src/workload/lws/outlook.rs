@@ -15,7 +15,7 @@ use crate::workload::site::is_stamped;
 use crate::workload::{Origin, Outlook, SeenPod, Start};
 
 /// What can be said of the set's replicas.
-pub fn outlook<'p>(
+pub(crate) fn outlook<'p>(
     lws: &LeaderWorkerSet<'_>,
     plan: &Plan,
     of: &Origin<'_>,

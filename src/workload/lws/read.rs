@@ -23,7 +23,7 @@ const MODES: declaration::Modes = declaration::Modes {
 };
 
 /// Reads a LeaderWorkerSet's declaration.
-pub fn read(lws: &LeaderWorkerSet<'_>, unasked: Unasked) -> Reading {
+pub(crate) fn read(lws: &LeaderWorkerSet<'_>, unasked: Unasked) -> Reading {
     let mut reading = Reading {
         errors: declaration::check_keys(lws),
         ..Reading::default()

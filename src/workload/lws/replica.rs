@@ -19,11 +19,11 @@ use crate::workload::facts::{Arrival, Prepared};
 use crate::workload::keys;
 use crate::workload::seen::LinkState;
 
-pub const NAME: &str = "leaderworkerset.sigs.k8s.io/name";
-pub const REVISION: &str = "leaderworkerset.sigs.k8s.io/template-revision-hash";
-pub const GROUP_INDEX: &str = "leaderworkerset.sigs.k8s.io/group-index";
+pub(crate) const NAME: &str = "leaderworkerset.sigs.k8s.io/name";
+pub(crate) const REVISION: &str = "leaderworkerset.sigs.k8s.io/template-revision-hash";
+pub(crate) const GROUP_INDEX: &str = "leaderworkerset.sigs.k8s.io/group-index";
 pub const GROUP_KEY: &str = "leaderworkerset.sigs.k8s.io/group-key";
-pub const SUBGROUP_KEY: &str = "leaderworkerset.sigs.k8s.io/subgroup-key";
+pub(crate) const SUBGROUP_KEY: &str = "leaderworkerset.sigs.k8s.io/subgroup-key";
 /// `0` on leaders, from the template; on workers LeaderWorkerSet's webhook writes it.
 pub const WORKER_INDEX: &str = "leaderworkerset.sigs.k8s.io/worker-index";
 /// On pods whose group key LeaderWorkerSet draws itself (KEP-898).
@@ -32,7 +32,7 @@ const GROUP_IDENTITY: &str = "leaderworkerset.sigs.k8s.io/group-identity";
 const OWN_GANG: &str = "leaderworkerset.sigs.k8s.io/workload-aware-scheduling";
 
 /// The labels that LeaderWorkerSet (v0.9), StatefulSets and Muster write on pods.
-pub const WRITTEN: Written = Written {
+pub(crate) const WRITTEN: Written = Written {
     workload: &[NAME],
     gang: &[GROUP_INDEX, GROUP_KEY, REVISION, keys::GANG],
     job: &[],
@@ -47,9 +47,9 @@ pub const WRITTEN: Written = Written {
 
 /// The one part of a plan whose pods are all made at once; on templates and pods the value of
 /// `muster.dev/gang`, also where a replica is two gangs.
-pub const REPLICA: &str = "replica";
-pub const LEADER: &str = "leader";
-pub const WORKERS: &str = "workers";
+pub(crate) const REPLICA: &str = "replica";
+pub(crate) const LEADER: &str = "leader";
+pub(crate) const WORKERS: &str = "workers";
 
 /// The length of LeaderWorkerSet's own keys.
 const KEY_LENGTH: usize = 40;
@@ -82,7 +82,7 @@ fn own_links(place: LinkPlace) -> impl Iterator<Item = LinkKey> {
 
 /// Whether Muster has linked a pod: it may come from LeaderWorkerSet with a gang of its own, or
 /// have been created while Muster's webhooks were not called.
-pub fn link(meta: &dyn Marked) -> LinkState {
+pub(crate) fn link(meta: &dyn Marked) -> LinkState {
     let mut links = own_links(LinkPlace::Annotation);
     if meta.label(keys::INDEX).is_some() {
         LinkState::Linked
@@ -97,7 +97,7 @@ pub fn link(meta: &dyn Marked) -> LinkState {
 
 /// Leaders come twice: before LeaderWorkerSet's webhook, for a key of their own, and after it, when
 /// their index is known too.
-pub fn prepare(pod: &Arrival<'_>) -> Prepared {
+pub(crate) fn prepare(pod: &Arrival<'_>) -> Prepared {
     let meta = pod.meta;
     if let Some(theirs) = ganged_on(meta)
         && pod.scheduler == Some(theirs.as_str())
@@ -138,7 +138,7 @@ fn fresh_key(pod: &Arrival<'_>) -> Option<String> {
 }
 
 /// Who a stamped pod is.
-pub fn identify(
+pub(crate) fn identify(
     pod: &dyn Marked,
     namespace: &str,
     mut stamp: Stamp,

@@ -14,18 +14,18 @@ use crate::gang::{Shape, Stamp, Strictness};
 /// The revision that a replica was stamped by.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct RevisionStamp {
-    pub order: Order,
-    pub roles: Vec<Need>,
+pub(crate) struct RevisionStamp {
+    pub(crate) order: Order,
+    pub(crate) roles: Vec<Need>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub queue: Option<String>,
+    pub(crate) queue: Option<String>,
     #[serde(skip_serializing_if = "is_default")]
-    pub strictness: Strictness,
+    pub(crate) strictness: Strictness,
 }
 
 /// When the pods of a replica are made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub enum Order {
+pub(crate) enum Order {
     /// All at once: they are one gang.
     #[default]
     Together,
@@ -36,13 +36,13 @@ pub enum Order {
 /// What a role needs.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Need {
-    pub name: String,
-    pub pods: u64,
+pub(crate) struct Need {
+    pub(crate) name: String,
+    pub(crate) pods: u64,
     #[serde(skip_serializing_if = "ResourceList::is_empty")]
-    pub requests: ResourceList,
+    pub(crate) requests: ResourceList,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub priority_class: Option<String>,
+    pub(crate) priority_class: Option<String>,
 }
 
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {
@@ -50,13 +50,13 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
 }
 
 /// The revision that a stamp is of.
-pub fn revision(stamp: &Stamp) -> RevisionStamp {
+pub(crate) fn revision(stamp: &Stamp) -> RevisionStamp {
     let words = stamp.workload.as_ref();
     words.and_then(|words| words.read()).unwrap_or_default()
 }
 
 /// The parts of a replica whose roles are those; two roles where it has an order.
-pub fn drafts(
+pub(crate) fn drafts(
     order: Order,
     mut roles: Vec<Role>,
     min_count: Option<Located<i64>>,
@@ -86,7 +86,7 @@ pub fn drafts(
 }
 
 /// What a stamp must say of a plan, so that its objects can be made from a pod alone.
-pub fn of_plan(order: Order, plan: &Plan) -> RevisionStamp {
+pub(crate) fn of_plan(order: Order, plan: &Plan) -> RevisionStamp {
     let roles = plan.parts.iter().flat_map(Part::roles);
     let need = |role: &Role| Need {
         name: role.name.clone(),
@@ -108,7 +108,7 @@ pub fn of_plan(order: Order, plan: &Plan) -> RevisionStamp {
 }
 
 /// The plan that a replica was stamped by.
-pub fn stamped_plan(stamp: &Stamp) -> Plan {
+pub(crate) fn stamped_plan(stamp: &Stamp) -> Plan {
     let revision = revision(stamp);
     let at = FieldPath::default();
     let located = |value| Located::new(value, FieldPath::default());

@@ -7,7 +7,7 @@ use crate::gang::{FieldError, FieldPath, Stamp};
 use crate::workload::{Template, Transition, Workload};
 
 /// Compares a stored set, whose templates carry `stamp`, with what an update makes of it.
-pub fn transition(
+pub(crate) fn transition(
     new: &LeaderWorkerSet<'_>,
     old: &dyn Workload,
     stamp: &Stamp,
