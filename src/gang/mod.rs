@@ -26,4 +26,4 @@ pub(crate) use plan::{Barrier, Gang, Owner, Plan};
 pub use policy::SchedulerKind;
 pub(crate) use policy::{Located, Policy, Strictness, TimeoutAction};
 pub use reference::WorkloadRef;
-pub(crate) use shape::{Apart, Shape, Written};
+pub(crate) use shape::{ControllerLabels, KeptApart, Shape};

@@ -20,10 +20,10 @@ pub struct Shape {
     pub(crate) spread: Option<Vec<Value>>,
     /// Their labels, as far as they are known.
     pub(crate) labels: BTreeMap<String, String>,
-    /// What their controller writes of labels.
-    pub(crate) written: Written,
-    /// How their controller will keep them apart.
-    pub(crate) apart: Option<Apart>,
+    /// The labels that their controller writes.
+    pub(crate) controller_labels: ControllerLabels,
+    /// The label by which their controller keeps them apart.
+    pub(crate) kept_apart: Option<KeptApart>,
     pub(crate) priority_class: Option<String>,
     pub(crate) scheduler_name: Option<String>,
     /// Whether scheduling gates hold the pods back.
@@ -32,9 +32,9 @@ pub struct Shape {
 
 /// Pods that their controller keeps apart by a label.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Apart {
+pub(crate) struct KeptApart {
     pub(crate) key: &'static str,
-    /// What asks for it.
+    /// The field that asks for it.
     pub(crate) at: FieldPath,
     pub(crate) instead: &'static str,
 }
@@ -42,7 +42,7 @@ pub(crate) struct Apart {
 /// Label keys that a controller writes, by the pods that have the same value. A placement that asks
 /// for one means some pods of a gang or all of them, depending on that.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Written {
+pub(crate) struct ControllerLabels {
     /// All pods of the workload, and no others.
     pub(crate) workload: &'static [&'static str],
     /// All pods of a gang.
@@ -53,7 +53,7 @@ pub(crate) struct Written {
     pub(crate) pod: &'static [&'static str],
 }
 
-impl Written {
+impl ControllerLabels {
     /// What all pods of a gang have alike.
     pub(crate) fn shared(&self) -> impl Iterator<Item = &'static str> {
         self.workload.iter().chain(self.gang).copied()

@@ -117,8 +117,8 @@ impl Child<'_> {
     pub(crate) fn shape(&self) -> Shape {
         let (shape, _) = self.pods.spec.shape(Some(self.meta));
         Shape {
-            written: parent(self.meta)
-                .map(|facts| facts.members.written)
+            controller_labels: parent(self.meta)
+                .map(|facts| facts.members.controller_labels)
                 .unwrap_or_default(),
             ..shape
         }

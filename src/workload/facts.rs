@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::child::Marked;
 use super::keys::Place;
 use super::seen::LinkState;
-use crate::gang::{FieldError, Level, Member, Round, Stamp, Written};
+use crate::gang::{ControllerLabels, FieldError, Level, Member, Round, Stamp};
 
 /// A kind of objects in the API.
 #[derive(Debug, PartialEq, Eq)]
@@ -77,7 +77,7 @@ pub(crate) struct Members {
     /// The label that holds its workload's uid, where there is one.
     pub(crate) uid: Option<&'static str>,
     /// The labels that its controllers write on pods.
-    pub(crate) written: Written,
+    pub(crate) controller_labels: ControllerLabels,
     pub(crate) lives: Lives,
     /// What a child needs before its gang can be told.
     pub(crate) prepare: fn(&Arrival<'_>) -> Prepared,

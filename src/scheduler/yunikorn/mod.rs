@@ -106,7 +106,12 @@ impl Scheduler for Yunikorn {
     fn extend_stamp(&self, plan: &Plan, part: &Part, role: &Role, stamp: &mut Stamp) {
         let (counts, mut groups) = groups(plan, part);
         placeholder::keep_asked_labels(&mut groups);
-        let alike: Vec<&str> = role.shape.written.shared().chain([QUEUE]).collect();
+        let alike: Vec<&str> = role
+            .shape
+            .controller_labels
+            .shared()
+            .chain([QUEUE])
+            .collect();
         for (_, group) in &mut groups {
             placeholder::drop_soft(group);
             // The pod that is linked has them too, and a name may be drawn later.

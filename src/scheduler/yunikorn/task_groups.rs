@@ -112,7 +112,7 @@ pub(crate) fn describe(
         group.insert(placeholder::MEMBERS.into(), json!(role.members));
     }
     let namespace = &member.identity().namespace;
-    let shared = pod.written.shared().chain([QUEUE]);
+    let shared = pod.controller_labels.shared().chain([QUEUE]);
     let mut shared: Labels = shared
         .filter_map(|key| Some((key.to_owned(), pod.labels.get(key)?.clone())))
         .collect();

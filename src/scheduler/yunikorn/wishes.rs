@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::placeholder::{self, APART, Kin, NEAR, SPREAD, TaskGroup};
 use super::placeholder::{counted, draws_together, required};
 use super::selector::{Expression, Labels, Selector, list};
-use crate::gang::{Apart, FieldError, FieldPath, Level, Role};
+use crate::gang::{FieldError, FieldPath, KeptApart, Level, Role};
 
 /// A role of a gang, and how its pods are described.
 pub(crate) struct Wishes<'p> {
@@ -18,9 +18,9 @@ pub(crate) struct Wishes<'p> {
 impl Wishes<'_> {
     /// The labels of its pods, with a stand-in for what all pods of the gang will have alike.
     pub(crate) fn labels(&self) -> Labels {
-        let (written, of_job) = (&self.role.shape.written, self.of_job());
+        let (labels_by_controller, of_job) = (&self.role.shape.controller_labels, self.of_job());
         let mut all = placeholder::labels(&self.group);
-        for key in written.shared().chain(of_job.shared) {
+        for key in labels_by_controller.shared().chain(of_job.shared) {
             let alike = || "alike".to_owned();
             all.entry(key.to_owned()).or_insert_with(alike);
         }
@@ -29,7 +29,7 @@ impl Wishes<'_> {
 
     /// The keys that a Job's pods have alike: a gang of one Job shares them.
     fn of_job(&self) -> OfJob {
-        let keys = self.role.shape.written.job.iter().copied();
+        let keys = self.role.shape.controller_labels.job.iter().copied();
         let (shared, varying) = match self.level {
             Level::Replica => (keys.collect(), Vec::new()),
             Level::Whole | Level::Group => (Vec::new(), keys.collect()),
@@ -54,9 +54,9 @@ impl Wishes<'_> {
     /// What the placeholders of a role, which are all alike, cannot hold.
     pub(crate) fn check(&self, kin: &[Kin]) -> Vec<FieldError> {
         let mut varying = self.of_job().varying;
-        varying.extend(self.role.shape.written.pod);
+        varying.extend(self.role.shape.controller_labels.pod);
         let (own, mut errors) = (self.labels(), Vec::new());
-        if let Some(Apart { key, at, instead }) = &self.role.shape.apart
+        if let Some(KeptApart { key, at, instead }) = &self.role.shape.kept_apart
             && varying.contains(key)
         {
             let detail = format!(

@@ -1,7 +1,9 @@
 //! What holds for every JobSet: its API, its labels, which keys may stand where on it, and how its
 //! Jobs and their pods tell who they are.
 
-use crate::gang::{Attempt, FieldError, Identity, Level, Member, PartName, Round, Stamp, Written};
+use crate::gang::{
+    Attempt, ControllerLabels, FieldError, Identity, Level, Member, PartName, Round, Stamp,
+};
 use crate::workload::child::{Marked, label_path};
 use crate::workload::facts::{Facts, GangFields, Kind, Lives, Members, Prepared, Suspension};
 use crate::workload::keys::{self, Labelled, Place};
@@ -24,7 +26,7 @@ pub(crate) const ATTEMPT: &str = "jobset.sigs.k8s.io/restart-attempt";
 const OWN_ATTEMPT: &str = "jobset.sigs.k8s.io/job-restart-attempt";
 
 /// The labels that JobSet (v0.12), Kubernetes' Jobs and Muster write on the pods of a JobSet.
-pub(crate) const WRITTEN: Written = Written {
+pub(crate) const CONTROLLER_LABELS: ControllerLabels = ControllerLabels {
     workload: &[
         JOBSET_NAME,
         JOBSET_UID,
@@ -59,7 +61,7 @@ pub(crate) static FACTS: Facts = Facts {
     members: Members {
         name: JOBSET_NAME,
         uid: Some(JOBSET_UID),
-        written: WRITTEN,
+        controller_labels: CONTROLLER_LABELS,
         lives: Lives::Attempts,
         prepare: |_| Prepared::Known,
         identify,

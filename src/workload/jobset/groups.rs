@@ -1,12 +1,13 @@
 //! A ReplicatedJob as the plan needs it: its knobs, its link if it has one, its role.
 
 use crate::gang::{
-    Apart, BundleName, FieldError, FieldPath, Located, Role, SchedulerKind, Shape, Written,
+    BundleName, ControllerLabels, FieldError, FieldPath, KeptApart, Located, Role, SchedulerKind,
+    Shape,
 };
 use crate::workload::declaration;
 use crate::workload::keys;
 
-use super::facts::{JOB_KEY, JOBSET_NAME, REPLICATED_JOB_NAME, WRITTEN};
+use super::facts::{CONTROLLER_LABELS, JOB_KEY, JOBSET_NAME, REPLICATED_JOB_NAME};
 use super::topology;
 use super::view::{JobSet, ReplicatedJob};
 use super::{group_path, pods_path};
@@ -30,16 +31,16 @@ pub(crate) fn read<'j>(jobset: &'j JobSet<'j>, errors: &mut Vec<FieldError>) -> 
         let template = &job.template.spec.template;
         let spec_at = pods_path(position).child("spec");
         let mut shape = template.shape(&spec_at, errors);
-        shape.written = match &jobset.spec.replicated_jobs[..] {
+        shape.controller_labels = match &jobset.spec.replicated_jobs[..] {
             // Nothing differs between the Jobs of a JobSet that has one.
-            [only] if only.jobs() == 1 => Written {
+            [only] if only.jobs() == 1 => ControllerLabels {
                 job: &[],
-                ..WRITTEN
+                ..CONTROLLER_LABELS
             },
-            _ => WRITTEN,
+            _ => CONTROLLER_LABELS,
         };
         let exclusive = topology::holds_followers(&jobset.metadata, job);
-        shape.apart = exclusive.then(|| Apart {
+        shape.kept_apart = exclusive.then(|| KeptApart {
             key: JOB_KEY,
             at: spec_at.clone(),
             instead: "use the node-selector strategy, or make each Job a gang of its own",

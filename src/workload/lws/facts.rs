@@ -23,7 +23,7 @@ pub(crate) static FACTS: Facts = Facts {
         name: replica::NAME,
         // Its pods do not know it. Those of a set that had the name before are going.
         uid: None,
-        written: replica::WRITTEN,
+        controller_labels: replica::CONTROLLER_LABELS,
         lives: Lives::Replicas,
         prepare: replica::prepare,
         identify: replica::identify,

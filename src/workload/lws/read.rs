@@ -1,7 +1,7 @@
 //! A LeaderWorkerSet's declaration: the plan of one replica, and everything that is wrong with it at
 //! once.
 
-use crate::gang::{Apart, FieldError, FieldPath, Located, Part, Role, TimeoutAction};
+use crate::gang::{FieldError, FieldPath, KeptApart, Located, Part, Role, TimeoutAction};
 use crate::workload::declaration::{self, Mode};
 use crate::workload::keys::{self, KUEUE_QUEUE};
 use crate::workload::template::{ExistingLink, PodTemplate};
@@ -202,9 +202,9 @@ fn roles(lws: &LeaderWorkerSet<'_>, errors: &mut Vec<FieldError>) -> Vec<Role> {
         if named_by_muster(field) {
             shape.scheduler_name = None;
         }
-        shape.written = replica::WRITTEN;
+        shape.controller_labels = replica::CONTROLLER_LABELS;
         let exclusive = lws.metadata.annotation(SUBGROUP_EXCLUSIVE_TOPOLOGY);
-        shape.apart = exclusive.map(|_| Apart {
+        shape.kept_apart = exclusive.map(|_| KeptApart {
             key: replica::SUBGROUP_KEY,
             at: annotations().key(SUBGROUP_EXCLUSIVE_TOPOLOGY),
             instead: "remove it",

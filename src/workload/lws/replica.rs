@@ -12,7 +12,9 @@ use sha2::{Digest, Sha256};
 
 use super::stamp::{Order, revision};
 use crate::gang::link::{LinkKey, LinkPlace, LinkWriter};
-use crate::gang::{FieldError, Identity, Member, PartName, Round, SchedulerKind, Stamp, Written};
+use crate::gang::{
+    ControllerLabels, FieldError, Identity, Member, PartName, Round, SchedulerKind, Stamp,
+};
 use crate::scheduler;
 use crate::workload::child::{Marked, label_path};
 use crate::workload::facts::{Arrival, Prepared};
@@ -32,7 +34,7 @@ const GROUP_IDENTITY: &str = "leaderworkerset.sigs.k8s.io/group-identity";
 const OWN_GANG: &str = "leaderworkerset.sigs.k8s.io/workload-aware-scheduling";
 
 /// The labels that LeaderWorkerSet (v0.9), StatefulSets and Muster write on pods.
-pub(crate) const WRITTEN: Written = Written {
+pub(crate) const CONTROLLER_LABELS: ControllerLabels = ControllerLabels {
     workload: &[NAME],
     gang: &[GROUP_INDEX, GROUP_KEY, REVISION, keys::GANG],
     job: &[],
