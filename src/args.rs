@@ -16,10 +16,12 @@ use crate::workload;
 #[derive(Debug, Parser)]
 #[command(version, propagate_version = true, arg_required_else_help = true)]
 pub struct Cli {
+    /// What to do.
     #[command(subcommand)]
     pub command: Command,
 }
 
+/// The commands of `muster`.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Serve the admission webhook over HTTPS
@@ -67,6 +69,7 @@ Exit status: 0 everything is rendered, 1 something is refused, 2 a file cannot b
     Certs(Certs),
 }
 
+/// The two directions of `muster crd`.
 #[derive(Debug, Subcommand)]
 pub enum Crd {
     /// Add the fields; does nothing when they are there
@@ -81,6 +84,7 @@ pub enum Crd {
         /// Add the fields again whenever they are gone
         #[arg(long)]
         watch: bool,
+        /// The cluster whose CRD is changed.
         #[command(flatten)]
         target: Target,
     },
@@ -94,11 +98,13 @@ pub enum Crd {
         /// Also while JobSets use them: their gangs are lost
         #[arg(long)]
         force: bool,
+        /// The cluster whose CRD is changed.
         #[command(flatten)]
         target: Target,
     },
 }
 
+/// Which cluster a command is for.
 #[derive(Debug, Args)]
 pub struct Target {
     /// Kubeconfig of the cluster; without it, the one that kubectl would use
@@ -106,6 +112,7 @@ pub struct Target {
     pub kubeconfig: Option<PathBuf>,
 }
 
+/// The options of `muster serve`.
 #[derive(Debug, Args)]
 pub struct Serve {
     /// Address of the webhook
@@ -150,6 +157,7 @@ pub struct Serve {
     pub(crate) max_in_flight: usize,
 }
 
+/// The arguments of `check` and `render`.
 #[derive(Debug, Args)]
 pub struct Files {
     /// Manifest files, directories to walk, or - for standard input
@@ -160,6 +168,7 @@ pub struct Files {
     #[arg(short, long, value_enum, default_value_t)]
     pub output: Output,
 
+    /// The cluster that the manifests are checked for.
     #[command(flatten)]
     pub cluster: Cluster,
 }
@@ -175,6 +184,7 @@ pub struct Cluster {
 }
 
 impl Cluster {
+    /// The assumed cluster, as a decision sees it.
     pub fn snapshot(&self) -> Snapshot {
         Snapshot {
             ganged_unasked: self.workloads.ganged_unasked(),
@@ -193,6 +203,7 @@ fn parse_name(name: &str) -> Result<String, String> {
     }
 }
 
+/// The options of `muster certs`.
 #[derive(Debug, Args)]
 pub struct Certs {
     /// Directory to write to

@@ -21,19 +21,27 @@ use crate::workload::Object;
 /// Which of the two webhook endpoints was called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
+    /// The first call, which may change the object.
     Mutate,
+    /// The second call, which sees the object as it will be stored.
     Validate,
 }
 
 /// What is decided about an object.
 #[derive(Debug)]
 pub enum Decision {
+    /// The object is stored, with the patch applied.
     Allow {
+        /// What Muster writes into the object; may be empty.
         patch: Patch,
+        /// Shown to the user by kubectl.
         warnings: Vec<String>,
     },
+    /// The object is refused.
     Deny {
+        /// Every rule that it breaks, at least one.
         errors: Vec<FieldError>,
+        /// Shown to the user besides the errors.
         warnings: Vec<String>,
     },
 }
@@ -60,6 +68,7 @@ impl Decision {
 /// A decision, and the gang that it is about; empty when the object asks for none.
 #[derive(Debug)]
 pub struct Decided {
+    /// What is decided.
     pub decision: Decision,
     pub(crate) gang: String,
 }
@@ -91,6 +100,7 @@ pub enum Outcome {
 }
 
 impl Outcome {
+    /// As the log and the metrics spell it.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Allowed => "allowed",
@@ -103,11 +113,17 @@ impl Outcome {
 /// What the log line and the metrics say about a review.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Record {
+    /// The uid of the request, which the response repeats.
     pub uid: String,
+    /// What is done to the object: `CREATE`, `UPDATE` and so on.
     pub operation: &'static str,
+    /// The object's kind.
     pub kind: &'static str,
+    /// The object's namespace.
     pub namespace: String,
+    /// The object's name, or the prefix that it will be generated from.
     pub name: String,
+    /// How the review ended.
     pub outcome: Outcome,
     /// The gang (or part) that the object belongs to; empty when it asks for none.
     pub gang: String,
@@ -116,17 +132,22 @@ pub struct Record {
 /// A review answered: the response body, ready to send, and its record.
 #[derive(Debug)]
 pub struct Answer {
+    /// The AdmissionReview with the response, as JSON.
     pub body: Vec<u8>,
+    /// For the log and the metrics.
     pub record: Record,
 }
 
 /// A review that cannot be answered. Never a denial: the apiserver applies its failure policy.
 #[derive(Debug, thiserror::Error)]
 pub enum Unanswerable {
+    /// It is not JSON, or not an AdmissionReview.
     #[error("the body is not an AdmissionReview: {0}")]
     Malformed(#[from] serde_json::Error),
+    /// It is a review that Muster does not handle.
     #[error("{0}")]
     Unsupported(String),
+    /// A mistake of Muster.
     #[error("internal error: {0}")]
     Internal(String),
 }

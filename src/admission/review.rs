@@ -22,9 +22,13 @@ const API_VERSION: &str = "admission.k8s.io/v1";
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum Operation {
+    /// `CREATE`
     Create,
+    /// `UPDATE`
     Update,
+    /// `DELETE`
     Delete,
+    /// `CONNECT`, which Muster is not registered for.
     Connect,
 }
 

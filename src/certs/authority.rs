@@ -60,6 +60,7 @@ impl Subject {
         self
     }
 
+    /// The same with another lifetime.
     pub fn living(mut self, lifetime: Duration) -> Self {
         self.lifetime = lifetime;
         self
@@ -94,7 +95,9 @@ pub fn renewal_due(validity: &Validity) -> SystemTime {
 
 /// A certificate and its key as PEM text.
 pub struct Issued {
+    /// The certificate.
     pub certificate: String,
+    /// The private key, PKCS #8.
     pub key: String,
 }
 
@@ -106,6 +109,7 @@ pub struct Authority {
 }
 
 impl Authority {
+    /// A new CA with a new key, valid from `now`.
     pub fn generate(now: SystemTime) -> Result<Self, Error> {
         let key = key()?;
         let mut params = CertificateParams::default();
@@ -153,14 +157,17 @@ impl Authority {
         leaf.authority_key_id.is_some() && leaf.authority_key_id == self.facts.subject_key_id
     }
 
+    /// When its certificate is valid.
     pub fn validity(&self) -> Validity {
         self.facts.validity
     }
 
+    /// What clients must trust.
     pub fn certificate_pem(&self) -> &str {
         &self.certificate
     }
 
+    /// The private key, for the Secret that keeps it.
     pub fn key_pem(&self) -> String {
         self.issuer.key().serialize_pem()
     }
@@ -172,14 +179,17 @@ impl Authority {
 pub struct Signer(Arc<ArcSwap<Authority>>);
 
 impl Signer {
+    /// Signs with this CA until it is replaced.
     pub fn new(authority: Authority) -> Self {
         Self(Arc::new(ArcSwap::from_pointee(authority)))
     }
 
+    /// The CA that signs now.
     pub fn current(&self) -> Arc<Authority> {
         self.0.load_full()
     }
 
+    /// Signs with another CA from now on.
     pub fn replace(&self, authority: Authority) {
         self.0.store(Arc::new(authority));
     }

@@ -60,7 +60,9 @@ fn read_file(path: &Path) -> Result<Vec<u8>, Error> {
 /// What became of a certificate in the development directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Made {
+    /// It was there and is still good.
     Kept,
+    /// It was made now.
     New,
 }
 
@@ -70,7 +72,9 @@ pub struct Written {
     pub(crate) certificate: PathBuf,
     pub(crate) key: PathBuf,
     pub(crate) authority: PathBuf,
+    /// Whether the CA is new.
     pub authority_made: Made,
+    /// Whether the server's certificate is new.
     pub leaf_made: Made,
 }
 

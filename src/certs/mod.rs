@@ -7,8 +7,8 @@
 
 pub mod authority;
 pub mod files;
-// Until its items are private unless used.
-#[allow(unreachable_pub)]
+// TODO(issue 11): goes when its items are documented and private unless used.
+#[allow(missing_docs, unreachable_pub)]
 pub mod keeper;
 pub mod pair;
 mod reload;
@@ -22,14 +22,29 @@ pub use reload::{Certificates, Source};
 /// Why a certificate could not be made, read or taken into use.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
+    /// A file is missing or unreadable.
     #[error("cannot read {}: {source}", path.display())]
-    Read { path: PathBuf, source: io::Error },
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// The system's error.
+        source: io::Error,
+    },
+    /// A file of the development directory cannot be replaced.
     #[error("cannot write {}: {source}", path.display())]
-    Write { path: PathBuf, source: io::Error },
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// The system's error.
+        source: io::Error,
+    },
+    /// Certificate and key cannot be served.
     #[error("the certificate pair is unusable: {0}")]
     Pair(#[from] pair::PairError),
+    /// Key generation or signing failed.
     #[error("cannot make a certificate: {0}")]
     Make(#[from] rcgen::Error),
+    /// It has expired, or is not valid yet.
     #[error("the certificate is outside its validity: {0}")]
     Validity(#[from] pair::OutOfValidity),
 }

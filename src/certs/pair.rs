@@ -18,14 +18,19 @@ use x509_parser::prelude::FromDer;
 /// Why two PEM files are no certificate pair.
 #[derive(Debug, thiserror::Error)]
 pub enum PairError {
+    /// The file has no certificate in it.
     #[error("there is no certificate in the PEM text")]
     Empty,
+    /// The certificate file is not PEM.
     #[error("the certificate is not PEM: {0}")]
     Certificate(pem::Error),
+    /// The key file is not PEM.
     #[error("the private key is not PEM: {0}")]
     Key(pem::Error),
+    /// The certificate cannot be decoded.
     #[error("the certificate is not X.509: {0}")]
     X509(String),
+    /// The key is not the certificate's.
     #[error("the certificate and the private key do not belong together: {0}")]
     Mismatch(rustls::Error),
 }
@@ -33,15 +38,19 @@ pub enum PairError {
 /// The time in which a certificate counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Validity {
+    /// The first moment at which it is valid.
     pub not_before: SystemTime,
+    /// The last moment at which it is valid.
     pub not_after: SystemTime,
 }
 
 /// A certificate that does not count now. Times are seconds since 1970, as in the metric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum OutOfValidity {
+    /// Its validity ended at this time.
     #[error("it expired at {}", seconds(*.0))]
     Expired(SystemTime),
+    /// Its validity starts at this time.
     #[error("it is not valid before {}", seconds(*.0))]
     NotYet(SystemTime),
 }
@@ -68,9 +77,11 @@ pub fn seconds(time: SystemTime) -> u64 {
 /// What of a leaf matters to its renewal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Facts {
+    /// When it is valid.
     pub validity: Validity,
     /// DNS names and addresses, as text.
     pub names: Vec<String>,
+    /// The identifier of its own key.
     pub subject_key_id: Option<Vec<u8>>,
     pub(crate) authority_key_id: Option<Vec<u8>>,
 }
@@ -78,6 +89,7 @@ pub struct Facts {
 /// A chain and its key, ready to serve.
 pub struct Pair {
     pub(crate) key: Arc<CertifiedKey>,
+    /// What is known of the leaf.
     pub facts: Facts,
 }
 
@@ -91,6 +103,7 @@ impl fmt::Debug for Pair {
 }
 
 impl Pair {
+    /// Reads a pair, and checks that the key is the certificate's.
     pub fn from_pem(certificate: &[u8], key: &[u8]) -> Result<Self, PairError> {
         let chain = CertificateDer::pem_slice_iter(certificate)
             .collect::<Result<Vec<_>, _>>()

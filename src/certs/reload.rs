@@ -26,9 +26,19 @@ pub enum Source {
     /// A directory that others keep fresh: a mounted Secret, cert-manager.
     Files(PathBuf),
     /// A directory that Muster keeps fresh with a CA of its own.
-    Development { dir: PathBuf, subject: Subject },
+    Development {
+        /// The directory.
+        dir: PathBuf,
+        /// What leaves are made for.
+        subject: Subject,
+    },
     /// A leaf that never touches a disk, signed by a CA in memory; a new one when that CA changes.
-    Memory { signer: Signer, subject: Subject },
+    Memory {
+        /// The CA.
+        signer: Signer,
+        /// What leaves are made for.
+        subject: Subject,
+    },
 }
 
 /// How often the certificate changed, and how often a new one was refused.
@@ -164,6 +174,7 @@ impl Certificates {
         self.validity().check(now)
     }
 
+    /// How often the certificate was replaced or refused so far.
     pub fn reloads(&self) -> Reloads {
         Reloads {
             taken: self.taken.load(Ordering::Relaxed),

@@ -21,6 +21,7 @@ pub struct Admitted {
     pub(crate) name: String,
     /// The object as it would be stored; as it was sent when it is refused.
     pub object: Value,
+    /// Why it is refused; empty when it is admitted.
     pub errors: Vec<FieldError>,
     pub(crate) warnings: Vec<String>,
 }
@@ -28,10 +29,13 @@ pub struct Admitted {
 /// Admission went wrong in itself, not the object.
 #[derive(Debug, thiserror::Error)]
 pub enum AdmitError {
+    /// The review could not be answered.
     #[error(transparent)]
     Review(#[from] admission::Unanswerable),
+    /// The patch is not one for this object.
     #[error("the patch does not apply: {0}")]
     Patch(#[from] json_patch::PatchError),
+    /// The object cannot be turned into text.
     #[error("the object cannot be written as JSON: {0}")]
     Json(#[from] serde_json::Error),
 }

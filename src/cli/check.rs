@@ -30,7 +30,9 @@ pub enum Output {
 /// How a run ended; the process exits with it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Verdict {
+    /// Every object is admitted.
     Admitted = 0,
+    /// At least one object is refused.
     Refused = 1,
     /// A file could not be read.
     Trouble = 2,

@@ -17,7 +17,9 @@ use crate::workload::jobset::crd::{self, CRD, CrdError};
 /// What to do with the fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wish {
+    /// Add them.
     Extend,
+    /// Remove them.
     Revert(InUse),
 }
 
@@ -33,6 +35,7 @@ pub enum InUse {
 /// Whether to write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
+    /// Write once.
     Once,
     /// Print what would change.
     DryRun,
@@ -40,20 +43,26 @@ pub enum Mode {
     Watch,
 }
 
+/// Why the CRD was not changed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
+    /// No cluster was found.
     #[error(transparent)]
     Connect(#[from] ConnectError),
+    /// The apiserver refused a request.
     #[error("cannot read or write the CRD {CRD}: {0}")]
     Api(Box<kube::Error>),
+    /// The CRD is not one that can be extended.
     #[error(transparent)]
     Crd(#[from] CrdError),
+    /// These JobSets use the fields that would be removed.
     #[error(
         "{} JobSet(s) use these fields, and their pods would start without a gang: {}; delete \
          them first, or lose their gangs with --force",
         .0.len(), .0.iter().take(10).cloned().collect::<Vec<_>>().join(", ")
     )]
     InUse(Vec<String>),
+    /// The output cannot be written.
     #[error(transparent)]
     Io(#[from] std::io::Error),
 }

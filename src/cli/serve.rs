@@ -27,21 +27,31 @@ const CA_POLL: Duration = Duration::from_secs(30);
 /// Why the server did not run.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
+    /// The directory that the user named cannot be used.
     #[error(
         "{source}; --tls-dir needs tls.crt and tls.key (muster certs --dir writes them), or leave \
          it out for a development certificate"
     )]
-    TlsDir { source: certs::Error },
+    TlsDir {
+        /// What is wrong with it.
+        source: certs::Error,
+    },
+    /// The cluster to reconcile was not found.
     #[error(transparent)]
     Connect(#[from] ConnectError),
+    /// The CA in the cluster cannot be read or made.
     #[error("cannot keep a CA: {0}")]
     Authority(#[from] keeper::Error),
+    /// The apiserver does not answer.
     #[error("cannot reach the cluster: {0}")]
     Cluster(Box<kube::Error>),
+    /// There is no certificate to serve with.
     #[error(transparent)]
     Certificates(#[from] certs::Error),
+    /// The server could not start, or stopped.
     #[error(transparent)]
     Server(#[from] server::Error),
+    /// Signals cannot be caught.
     #[error("cannot listen to signals: {0}")]
     Io(#[from] std::io::Error),
 }

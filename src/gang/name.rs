@@ -28,6 +28,7 @@ impl PartName {
         Self("all".to_owned())
     }
 
+    /// A name that its plan has checked.
     pub fn new(name: impl Into<String>) -> Self {
         Self(name.into())
     }
@@ -104,15 +105,19 @@ impl Round {
 /// Everything that tells one gang from another.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct Identity {
+    /// The workload's namespace.
     pub namespace: String,
     /// The workload's name. In the name for people; the uid is what counts.
     pub workload: String,
     /// The workload's uid; or what is as unique, where its pods do not know it.
     pub uid: String,
+    /// The part of the workload's plan.
     pub part: PartName,
     /// The replica, for gangs of one replica.
     pub index: Option<u32>,
+    /// The restart of the workload.
     pub attempt: Attempt,
+    /// The resume within the attempt.
     pub round: Round,
     /// The revision of the templates, for workloads that are rolled out replica by replica.
     pub revision: Option<String>,

@@ -12,6 +12,7 @@ pub struct WorkloadRef {
 }
 
 impl WorkloadRef {
+    /// The workload of this name in this namespace.
     pub fn new(namespace: &str, name: &str) -> Self {
         Self {
             namespace: namespace.to_owned(),

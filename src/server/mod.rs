@@ -45,15 +45,21 @@ pub type Handler = Arc<dyn Fn(Phase, &[u8]) -> Result<Answer, Unanswerable> + Se
 /// Why the server could not start, or ended otherwise than in order.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
+    /// The port cannot be taken.
     #[error("cannot listen on {address}: {source}")]
     Listen {
+        /// The port.
         address: SocketAddr,
+        /// The system's error.
         source: io::Error,
     },
+    /// The TLS library refuses the settings.
     #[error("cannot set up TLS: {0}")]
     Tls(#[from] rustls::Error),
+    /// This signal arrived a second time, and open requests were dropped.
     #[error("ended at once by a second {0}")]
     Aborted(&'static str),
+    /// A task of the server ended, which none should before a signal.
     #[error("a part of the server stopped by itself")]
     Stopped,
 }
@@ -73,6 +79,7 @@ pub struct Server {
 }
 
 impl Server {
+    /// Takes both ports. Clients that connect now wait until it runs.
     pub async fn bind(
         config: Config,
         certificates: Arc<Certificates>,
@@ -96,14 +103,17 @@ impl Server {
         })
     }
 
+    /// The webhook's address, with the port that a configured 0 became.
     pub fn local_addr(&self) -> SocketAddr {
         self.addresses.0
     }
 
+    /// The address of health and metrics, in the same way.
     pub fn admin_addr(&self) -> SocketAddr {
         self.addresses.1
     }
 
+    /// The certificate that is served, for clients that must trust its CA.
     pub fn certificates(&self) -> &Arc<Certificates> {
         &self.certificates
     }

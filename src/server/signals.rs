@@ -11,6 +11,7 @@ pub struct Signals {
 }
 
 impl Signals {
+    /// Catches the signals from now on.
     pub fn install() -> io::Result<Self> {
         Ok(Self {
             terminate: signal(SignalKind::terminate())?,

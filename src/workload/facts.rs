@@ -10,8 +10,10 @@ use crate::gang::{ControllerLabels, FieldError, Level, Member, Round, Stamp};
 /// A kind of objects in the API.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Kind {
+    /// The API group; empty for Kubernetes' core.
     pub group: &'static str,
     pub(crate) version: &'static str,
+    /// As `kind` says it.
     pub name: &'static str,
     pub(crate) plural: &'static str,
 }

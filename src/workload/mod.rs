@@ -153,7 +153,9 @@ pub enum Life {
     Deleting,
     /// It has ended, well or not.
     Finished,
+    /// It is suspended, and has no pods.
     Suspended,
+    /// Its pods exist or are about to.
     Live,
 }
 
@@ -199,7 +201,9 @@ pub struct GangField {
 /// Whether an update leaves a workload's templates as they are stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Template {
+    /// The templates stay, and so do the replicas.
     Kept,
+    /// The templates change, and every replica is replaced.
     Replaced,
 }
 

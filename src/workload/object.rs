@@ -152,6 +152,7 @@ impl<'a> Object<'a> {
         self.reviewed().ok().map(AnyReviewed::meta)
     }
 
+    /// The object as a workload, if its kind is one and it can be read.
     pub fn workload(&self) -> Option<&dyn Workload> {
         self.reviewed().ok().and_then(AnyReviewed::workload)
     }

@@ -11,6 +11,7 @@ use crate::gang::{Identity, Stamp};
 /// A member of a gang, as the reconciler sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SeenPod {
+    /// The pod's uid.
     pub uid: String,
     /// Its gang, in the round that it was made in. Pods of one gang share it.
     pub gang: Arc<Identity>,
@@ -18,8 +19,11 @@ pub struct SeenPod {
     pub role: Option<&'static str>,
     /// Its stamp, where its gang's objects are made from that.
     pub stamp: Option<Arc<Stamp>>,
+    /// Whether it is linked to its gang.
     pub link: LinkState,
+    /// How far it is.
     pub phase: PodPhase,
+    /// When it was created.
     pub created: Option<Timestamp>,
     /// It is being deleted.
     pub going: bool,
@@ -76,6 +80,7 @@ impl SeenPod {
 /// Whether Muster has linked a pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LinkState {
+    /// By Muster, when it was created.
     Linked,
     /// Its workload's controller gangs it itself.
     Elsewhere,
@@ -86,10 +91,13 @@ pub enum LinkState {
 /// A pod's phase, as far as a gang cares.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PodPhase {
+    /// Not on a node yet.
     Pending,
     /// On a node, and not finished.
     Bound,
+    /// Finished well.
     Succeeded,
+    /// Finished with an error.
     Failed,
 }
 

@@ -22,6 +22,7 @@ pub struct Document {
     pub(crate) index: usize,
     /// The line in the file where its value starts, from 1.
     pub(crate) line: usize,
+    /// What it says, as JSON.
     pub value: Value,
     root: Spot,
 }

@@ -8,6 +8,7 @@ use super::object::Reviewed;
 use super::template::PodTemplate;
 use super::view::{Meta, or_default};
 
+/// `batch/v1` Job.
 pub static KIND: Kind = Kind {
     group: "batch",
     version: "v1",

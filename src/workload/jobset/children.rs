@@ -48,11 +48,17 @@ pub fn linked(
 /// Which child.
 #[derive(Debug, Clone, Copy)]
 pub struct ChildRef<'a> {
+    /// The JobSet's namespace.
     pub namespace: &'a str,
+    /// The JobSet's name.
     pub jobset: &'a str,
+    /// The JobSet's uid.
     pub uid: &'a str,
+    /// The name of the ReplicatedJob.
     pub replicated_job: &'a str,
+    /// The replica of the ReplicatedJob.
     pub index: u32,
+    /// How often the JobSet was restarted.
     pub attempt: u32,
 }
 

@@ -9,6 +9,7 @@ use crate::workload::facts::{Facts, GangFields, Kind, Lives, Members, Prepared, 
 use crate::workload::keys::{self, Labelled, Place};
 use crate::workload::seen::LinkState;
 
+/// `jobset.x-k8s.io` JobSet.
 pub static KIND: Kind = Kind {
     group: "jobset.x-k8s.io",
     version: "v1alpha2",

@@ -44,9 +44,13 @@ const STAND_IN_REVISION: &str = "0000000000";
 /// Which replica.
 #[derive(Debug, Clone, Copy)]
 pub struct ReplicaRef<'a> {
+    /// The set's namespace.
     pub namespace: &'a str,
+    /// The set's name.
     pub name: &'a str,
+    /// The replica's number.
     pub index: u64,
+    /// The hash of the templates that it is made from.
     pub revision: &'a str,
 }
 

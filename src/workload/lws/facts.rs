@@ -5,6 +5,7 @@ use crate::workload::keys::{self, Labelled, Place};
 
 use super::replica;
 
+/// `leaderworkerset.x-k8s.io` LeaderWorkerSet.
 pub static KIND: Kind = Kind {
     group: "leaderworkerset.x-k8s.io",
     version: "v1",

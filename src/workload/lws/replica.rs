@@ -24,6 +24,7 @@ use crate::workload::seen::LinkState;
 pub(crate) const NAME: &str = "leaderworkerset.sigs.k8s.io/name";
 pub(crate) const REVISION: &str = "leaderworkerset.sigs.k8s.io/template-revision-hash";
 pub(crate) const GROUP_INDEX: &str = "leaderworkerset.sigs.k8s.io/group-index";
+/// The label that the pods of one generation of a replica share.
 pub const GROUP_KEY: &str = "leaderworkerset.sigs.k8s.io/group-key";
 pub(crate) const SUBGROUP_KEY: &str = "leaderworkerset.sigs.k8s.io/subgroup-key";
 /// `0` on leaders, from the template; on workers LeaderWorkerSet's webhook writes it.

@@ -8,6 +8,7 @@ use super::object::Reviewed;
 use super::template::PodSpec;
 use super::view::{Meta, or_default};
 
+/// `v1` Pod.
 pub static KIND: Kind = Kind {
     group: "",
     version: "v1",
