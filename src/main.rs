@@ -15,7 +15,7 @@ use muster::{certs, server};
 fn main() -> ExitCode {
     match run(Cli::parse().command) {
         Ok(code) => code,
-        // `muster render x | head` closes the pipe early; that is no trouble of ours.
+        // `muster render x | head` closes the pipe early, which is not an error.
         Err(error) if is_broken_pipe(&*error) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {error}");

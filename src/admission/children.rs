@@ -21,7 +21,7 @@ pub(crate) fn decide(
     old: Option<&Child<'_>>,
     cluster: &Snapshot,
 ) -> Decided {
-    // A deletion must not be held up, and a pod's link cannot change after it was created.
+    // A deletion must not be blocked, and a pod's link cannot change after it was created.
     let created = review.operation == Operation::Create;
     if child.meta.deleting() || child.pods.holder == Holder::Pod && !created {
         return Decided::untouched();
@@ -80,8 +80,8 @@ fn deny(errors: Vec<FieldError>) -> Decided {
     Decision::Deny { errors, warnings }.about(String::new())
 }
 
-/// An object that is no stamped child but asks for a gang itself, in a way that this version cannot
-/// serve.
+/// An object that is not a stamped child and asks for a gang itself, which this version does not
+/// support.
 fn declarer(review: &Review<'_>, child: &Child<'_>) -> Decided {
     let meta = child.meta;
     let asks = |key: &&str| !matches!(meta.annotation(key), None | Some("Off"));
@@ -193,7 +193,7 @@ impl<'c> Linked<'c> {
         Decision::allow(patch.finish(), Vec::new()).about(self.name())
     }
 
-    /// A link that is not this gang's: the pod would count elsewhere, and the gang wait for it.
+    /// A link that is not this gang's: the pod would count for another gang, and its own gang would wait for it.
     fn foreign_link(&self) -> Option<FieldError> {
         let link = self
             .child

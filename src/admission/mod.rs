@@ -164,7 +164,7 @@ impl Unanswerable {
 
 /// Decides a review: pure, a function of the review and of the snapshot alone.
 pub fn decide(phase: Phase, review: &Review<'_>, cluster: &Snapshot) -> Decided {
-    // Nothing holds up a deletion, and a subresource carries no declaration.
+    // A deletion is never blocked, and a subresource carries no declaration.
     if !matches!(review.operation, Operation::Create | Operation::Update)
         || review.sub_resource.is_some()
     {

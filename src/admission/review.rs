@@ -89,7 +89,7 @@ impl<'a> Review<'a> {
             Some(KindRead::Known(kind)) => kind,
             Some(KindRead::Other(other)) => {
                 return unsupported(format!(
-                    "{other:?} is no kind that Muster handles ({}): the webhook configuration \
+                    "{other:?} is not a kind that Muster handles ({}): the webhook configuration \
                      sends too much",
                     object::names().join(", ")
                 ));
@@ -267,7 +267,7 @@ impl<'a> Slot<'a> for Typed<'a> {
         kind: Option<&KindRead>,
     ) -> Result<Option<Self>, A::Error> {
         let Some(KindRead::Known(kind)) = kind else {
-            // `object` came before `kind`, or the kind is foreign: the second pass sorts it out.
+            // `object` stands before `kind`, or the kind is foreign: the second pass sorts it out.
             return Err(A::Error::custom("the kind is not known yet"));
         };
         Ok(map.next_value_seed(Seed(kind))?.map(Self))

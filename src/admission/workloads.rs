@@ -69,7 +69,7 @@ fn write(phase: Phase, new: &dyn Workload, mut judged: Judged, mut patch: PatchB
     let normalised = normalise(&mut patch, &mut judged);
     match phase {
         Phase::Mutate => stamps::stamp(&mut patch, new, &judged),
-        // A refused workload has no stamps, and needs no telling.
+        // A refused workload has no stamps, and its errors are reported already.
         Phase::Validate if judged.errors.is_empty() => {
             judged.errors = stamps::missing(new, &judged, Stamps::Exact);
         }
@@ -88,7 +88,7 @@ fn normalise(patch: &mut PatchBuilder, judged: &mut Judged) -> Vec<String> {
     warnings
 }
 
-/// The answer. What was judged is said by the second phase only, of the final object.
+/// The answer. Errors and warnings are reported by the second phase only, about the final object.
 fn finish(phase: Phase, judged: Judged, mut warnings: Vec<String>, patch: PatchBuilder) -> Decided {
     let gang = judged.gang();
     if phase == Phase::Validate {
@@ -105,7 +105,7 @@ fn finish(phase: Phase, judged: Judged, mut warnings: Vec<String>, patch: PatchB
     Decision::allow(patch.finish(), warnings).about(gang)
 }
 
-/// An error that the stored object already has must not hold up other updates.
+/// The errors that are new: one that the stored object already has must not block other updates.
 fn forgive(errors: &mut Vec<FieldError>, stored: &[FieldError]) {
     errors.retain(|error| !stored.contains(error));
 }

@@ -77,8 +77,8 @@ impl Subject {
     }
 }
 
-/// An address as a certificate tells it back: `0:0::1` is `::1`. Else a leaf would seem to lack a
-/// name and be recreated for ever.
+/// An address as it is read back from a certificate: `0:0::1` becomes `::1`. Otherwise a leaf would
+/// seem to lack the name, and be recreated at every check.
 fn canonical(name: &str) -> String {
     match name.parse::<IpAddr>() {
         Ok(address) => address.to_string(),

@@ -1,6 +1,6 @@
 //! A certificate chain and its private key, checked to belong together.
 //!
-//! It knows PEM and X.509, not where the bytes came from.
+//! It knows PEM and X.509, not where the bytes come from.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -15,7 +15,7 @@ use x509_parser::certificate::X509Certificate;
 use x509_parser::extensions::{GeneralName, ParsedExtension};
 use x509_parser::prelude::FromDer;
 
-/// Why two PEM files are no certificate pair.
+/// Why two PEM files are not a certificate pair.
 #[derive(Debug, thiserror::Error)]
 pub enum PairError {
     /// The file has no certificate in it.

@@ -101,7 +101,7 @@ impl Certificates {
         self
     }
 
-    /// Follows the source for ever.
+    /// Follows the source until the future is dropped.
     pub(crate) async fn keep_fresh(self: Arc<Self>) {
         loop {
             tokio::time::sleep(self.every).await;

@@ -90,7 +90,7 @@ pub async fn run(args: Serve) -> Result<(), ServeError> {
     // Before the port is announced: a signal that comes at once must drain, not kill.
     let signals = Signals::install()?;
     let mut server = Server::bind(config, Arc::new(certificates), handler).await?;
-    // Nobody reads along in a cluster; a closed standard output is no reason to stop.
+    // In a cluster nobody reads standard output: the server runs on when it is closed.
     if let Err(error) = announce(&server, args.tls_dir.as_deref()) {
         tracing::debug!(%error, "cannot print the addresses");
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// Why a text is no usable duration.
+/// Why a text is not a usable duration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum DurationError {
     #[error("must be a duration such as \"300s\", \"10m\" or \"1h30m\"")]

@@ -1,7 +1,7 @@
 //! A link: the key that ties a pod to a gang.
 //!
-//! Two sides speak of links: a workload adapter must notice one that the user wrote, and a backend
-//! writes its own. Which there are, and what their values mean, is in the backends' files.
+//! Two sides use links: a workload adapter must notice one that the user wrote, and a backend
+//! writes its own. The list of links, and what their values mean, is in the backends' files.
 
 use super::policy::SchedulerKind;
 
@@ -54,7 +54,7 @@ impl LinkKey {
         Self::new(scheduler, LinkPlace::Field, key)
     }
 
-    /// The same, which controllers of workloads write too.
+    /// The same link, marked as one that controllers of workloads write too.
     pub(crate) const fn shared(self) -> Self {
         Self {
             writer: LinkWriter::ControllersToo,

@@ -17,7 +17,7 @@ use super::policy::SchedulerKind;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Stamp {
-    /// The scheduler's word, which `scheduler::stamped` resolves.
+    /// The scheduler's name, which `scheduler::stamped` resolves.
     pub(crate) scheduler: String,
     #[serde(serialize_with = "write_level", deserialize_with = "read_level")]
     pub(crate) level: Level,
@@ -137,7 +137,7 @@ pub struct Member {
     name: GangName,
     /// Its role, where the template does not say it.
     pub(crate) role: Option<&'static str>,
-    /// Its whole replica, where the pods of that come in an order and are several gangs.
+    /// Its whole replica, where the replica is several gangs because its pods start in an order.
     pub(crate) replica: Option<Identity>,
     pub(crate) stamp: Stamp,
 }

@@ -107,7 +107,7 @@ impl Round {
 pub struct Identity {
     /// The workload's namespace.
     pub namespace: String,
-    /// The workload's name. In the name for people; the uid is what counts.
+    /// The workload's name. It makes the gang's name readable; the uid makes it unique.
     pub workload: String,
     /// The workload's uid; or what is as unique, where its pods do not know it.
     pub uid: String,

@@ -85,7 +85,7 @@ pub(crate) struct PartDraft {
 }
 
 impl PartDraft {
-    /// Checks the numbers. A part without pods is no part: `None`.
+    /// Checks the numbers. `None` for a part without pods.
     pub(crate) fn build(mut self) -> Result<Option<Part>, FieldError> {
         self.roles.retain(|role| role.pods > 0);
         let size = self
@@ -238,7 +238,7 @@ impl Part {
         &self.later
     }
 
-    /// The same part once it runs: those that came later now ask for their room themselves.
+    /// The same part once it runs: the pods that are made later now exist and request their own room.
     #[must_use]
     pub(crate) fn started(mut self) -> Self {
         // A part of what could be counted can be counted.

@@ -1,6 +1,6 @@
 //! What a user asks of a gang beyond its size: scheduler, queue, timeout, strictness.
 //!
-//! Only the words and their spelling; what a scheduler can honour is in `scheduler::abilities`.
+//! Only the values and their spelling; what a scheduler can honour is in `scheduler::abilities`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -25,8 +25,8 @@ impl<T> Located<T> {
     }
 }
 
-/// A scheduler, by the word that users know it by: the value of `muster.dev/scheduler`. Which there
-/// are is the business of `scheduler/`, where each backend names its own.
+/// A scheduler, by the name that users write as the value of `muster.dev/scheduler`. The list of them
+/// is in `scheduler/`, where each backend declares its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SchedulerKind(&'static str);
 
@@ -36,7 +36,7 @@ impl SchedulerKind {
         Self(word)
     }
 
-    /// The word.
+    /// The name.
     pub const fn as_str(self) -> &'static str {
         self.0
     }
@@ -48,7 +48,7 @@ impl fmt::Display for SchedulerKind {
     }
 }
 
-/// A word that is none of the known ones.
+/// A value that is not one of the known ones.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("unknown value {0:?}")]
 pub struct UnknownWord(pub String);
@@ -56,7 +56,7 @@ pub struct UnknownWord(pub String);
 /// What happens when a gang has waited longer than its timeout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum TimeoutAction {
-    /// Say so, keep waiting.
+    /// Report it and keep waiting.
     #[default]
     Wait,
     /// Suspend the workload.

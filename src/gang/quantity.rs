@@ -29,7 +29,7 @@ pub(crate) enum Format {
     DecimalExponent,
 }
 
-/// Why a text is no quantity, or why a result is none.
+/// Why a text is not a quantity, or why a computation has no result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum QuantityError {
     // The first three are Go's texts, so that they can be searched for.

@@ -195,12 +195,12 @@ pub(crate) fn refusals(
                     at,
                     format!(
                         "the bundle {name:?} has only this one gang; remove it, give it another \
-                         gang of this object, or name other JobSets in muster.dev/bundle-with"
+                         gang of this object, or name other workloads in muster.dev/bundle-with"
                     ),
                 ));
             }
             (Bundles::AcrossWorkloads { .. }, None) => warnings.push(format!(
-                "the bundle {name:?} joins the gangs of this object only: those of other JobSets \
+                "the bundle {name:?} joins the gangs of this object only: those of other workloads \
                  are named in muster.dev/bundle-with"
             )),
             // Refused above.

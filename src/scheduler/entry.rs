@@ -8,7 +8,7 @@ use super::{Scheduler, Snapshot, Unavailable};
 
 /// What the table holds of one scheduler.
 pub struct Entry {
-    /// Its word, which the same file declares as a constant.
+    /// Its name, which the same file declares as a constant.
     pub kind: SchedulerKind,
     /// The `schedulerName` that reaches it.
     pub(crate) listens: Listens,
@@ -20,7 +20,7 @@ pub struct Entry {
     /// The APIs of its objects, of which a cluster serves at most one; the newest first. None where
     /// it has no objects: then it is a choice on any cluster, and used only where someone names it.
     pub(crate) apis: &'static [Api],
-    /// The backend on this cluster, of that variant where it has several (`None`: the default one).
+    /// Makes the backend for this cluster, in the given variant (`None`: the default one).
     pub(crate) backend: fn(&Snapshot, Option<&str>) -> Result<&'static dyn Scheduler, Unavailable>,
     /// Its rows of `muster schedulers`.
     pub(crate) rows: &'static [(&'static str, &'static dyn Scheduler)],

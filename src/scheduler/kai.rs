@@ -110,7 +110,7 @@ impl Scheduler for Kai {
         pod_group::objects(API, owner, gangs, |group| spec(plan, group))
     }
 
-    /// In an unknown queue a gang waits without a word (0.12).
+    /// A gang in an unknown queue waits, and KAI does not say why (0.12).
     fn queue(&self, plan: &Plan) -> Option<Queue> {
         Some(Queue {
             api_version: "scheduling.run.ai/v2",

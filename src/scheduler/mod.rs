@@ -74,17 +74,17 @@ pub fn names() -> Vec<&'static str> {
     TABLE.iter().map(|entry| entry.kind.as_str()).collect()
 }
 
-/// The scheduler that a word names.
-pub(crate) fn parse(word: &str) -> Option<SchedulerKind> {
-    Some(entry(word)?.kind)
+/// The scheduler with this name.
+pub(crate) fn parse(name: &str) -> Option<SchedulerKind> {
+    Some(entry(name)?.kind)
 }
 
-fn entry(word: &str) -> Option<&'static Entry> {
+fn entry(name: &str) -> Option<&'static Entry> {
     let mut entries = TABLE.iter().copied();
-    entries.find(|entry| entry.kind.as_str() == word)
+    entries.find(|entry| entry.kind.as_str() == name)
 }
 
-/// As any word of a declaration is read.
+/// Parsed like every other value of an annotation.
 impl FromStr for SchedulerKind {
     type Err = UnknownWord;
 
@@ -109,7 +109,7 @@ pub trait Scheduler: Sync {
     /// Its line in the table.
     fn entry(&self) -> &'static Entry;
 
-    /// The word that users know it by.
+    /// The name that users know it by.
     fn kind(&self) -> SchedulerKind {
         self.entry().kind
     }
@@ -170,7 +170,7 @@ pub trait Scheduler: Sync {
         None
     }
 
-    /// The scheduler's own word on a gang that waits, from the gang's object.
+    /// Why a gang waits, as the scheduler says in the gang's object.
     fn reason(&self, _object: &DynamicObject) -> Option<String> {
         None
     }
@@ -199,13 +199,13 @@ fn scheduler_name(entry: &Entry, role: &Role) -> Option<String> {
 /// Why a scheduler cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Unavailable {
-    /// A stamp's word that is not in the table.
+    /// The stamp names a scheduler that is not in the table.
     #[error("{0:?} is not a scheduler that Muster knows: {names}", names = names().join(", "))]
     Unknown(String),
     /// A stamp's variant that the backend does not have.
     #[error("{0:?} is not a way that Muster knows to make gangs of {1}")]
     UnknownVariant(String, SchedulerKind),
-    /// The backend's own words on what the cluster lacks.
+    /// What the cluster lacks, as the backend explains it.
     #[error("{0}")]
     Lacking(String),
     /// None of its APIs is served.
@@ -233,8 +233,8 @@ pub(crate) fn stamped(
     stamp: &Stamp,
     cluster: &Snapshot,
 ) -> Result<&'static dyn Scheduler, Unavailable> {
-    let word = &stamp.scheduler;
-    let entry = entry(word).ok_or_else(|| Unavailable::Unknown(word.clone()))?;
+    let name = &stamp.scheduler;
+    let entry = entry(name).ok_or_else(|| Unavailable::Unknown(name.clone()))?;
     (entry.backend)(cluster, stamp.variant.as_deref())
 }
 
@@ -243,8 +243,8 @@ pub(crate) fn backend(
     kind: SchedulerKind,
     cluster: &Snapshot,
 ) -> Result<&'static dyn Scheduler, Unavailable> {
-    let word = kind.as_str();
-    let entry = entry(word).ok_or_else(|| Unavailable::Unknown(word.to_owned()))?;
+    let name = kind.as_str();
+    let entry = entry(name).ok_or_else(|| Unavailable::Unknown(name.to_owned()))?;
     let backend = (entry.backend)(cluster, cluster.variant(kind))?;
     if backend.needs_api() && cluster.version(kind).is_none() {
         let served = cluster.served.iter().map(|served| served.scheduler);

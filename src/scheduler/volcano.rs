@@ -119,7 +119,8 @@ impl Scheduler for Volcano {
         })
     }
 
-    /// In an unknown queue a gang waits without a word, in a closed one for want of room (1.14).
+    /// A gang in an unknown queue waits, and Volcano does not say why; in a closed queue it says that
+    /// there is no room (1.14).
     fn queue(&self, plan: &Plan) -> Option<Queue> {
         let queue = plan.policy.queue.as_ref();
         Some(Queue {

@@ -10,7 +10,7 @@ use hyper::body::Body as _;
 
 use super::refusal::Refusal;
 
-/// Room made on the word of Content-Length; more is made as bytes really come.
+/// Memory reserved because Content-Length asks for it; more is reserved as bytes arrive.
 const FIRST_ROOM: u64 = 64 * 1024;
 
 /// How long a refused client may go on sending before its connection ends.
@@ -50,7 +50,7 @@ pub(super) async fn read(
 /// bytes resets it, and the reset may overtake the answer that says why.
 pub(super) async fn discard(body: &mut Body, headers: &HeaderMap, limit: usize) {
     if headers.contains_key(EXPECT) {
-        // The client waits for our word before it sends, and reading would say "go on".
+        // The client waits for `100 Continue` before it sends, and reading would send that.
         return;
     }
     let reading = async {

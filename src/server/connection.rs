@@ -21,7 +21,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 use super::config::Config;
 use super::lifecycle::Lifecycle;
 
-/// An HTTP/2 client that went away without a word is noticed by its missing answer to a ping.
+/// An HTTP/2 client that is gone without closing is noticed because it does not answer a ping.
 const PING_EVERY: Duration = Duration::from_secs(30);
 
 /// Serves connections of one listener.

@@ -31,14 +31,14 @@ struct Review {
     outcome: &'static str,
 }
 
-/// How a call ended that no review came of.
+/// How a call ended that did not become a review.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Unreviewed {
     Unanswerable,
     Shed,
 }
 
-/// How a TLS handshake came to nothing.
+/// Why a TLS handshake failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum HandshakeFailure {
     /// The client left.
@@ -97,7 +97,7 @@ impl Metrics {
         );
         registry.register(
             "muster_tls_handshake_failures",
-            "TLS handshakes that came to nothing",
+            "TLS handshakes that failed",
             metrics.handshakes.clone(),
         );
         registry.register_collector(Box::new(CertificateMetrics(certificates)));

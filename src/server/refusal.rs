@@ -1,7 +1,7 @@
 //! Requests that get no review: why, and with which status.
 //!
 //! None of them is a denial. Anything but 200 lets the apiserver apply its failure policy; a
-//! denial would pass over it.
+//! denial would bypass it.
 
 use std::time::Duration;
 
@@ -60,7 +60,7 @@ impl Refusal {
         match self {
             // A line per shed call would add load at the worst moment; the metric counts them.
             Self::Shed => tracing::debug!(path, status, "call shed"),
-            // The panic hook has told it, with the place.
+            // The panic hook has logged it, with the place.
             Self::Panicked => {}
             _ => tracing::warn!(path, status, reason = %self, "review not answered"),
         }

@@ -129,7 +129,7 @@ fn log(phase: Phase, record: &Record, took: Duration) {
 /// `application/json`, with or without parameters such as a charset.
 fn must_be_json(headers: &HeaderMap) -> Result<(), Refusal> {
     let given = headers.get(CONTENT_TYPE).map_or("", |value| {
-        // A value that is not text is no content type either.
+        // A header that is not text is not a content type either.
         value.to_str().unwrap_or("?")
     });
     let essence = given.split(';').next().unwrap_or_default().trim();

@@ -23,13 +23,13 @@ pub(super) fn acceptor(certificates: Arc<Certificates>) -> Result<TlsAcceptor, r
     // The apiserver speaks HTTP/1.1 to a Service and HTTP/2 only to a loopback URL. rustls refuses
     // a client with no protocol in common, so both must be listed.
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-    // The apiserver's transport has no session cache: tickets would be work for nobody.
+    // The apiserver's transport has no session cache, so nobody would use the tickets.
     config.send_tls13_tickets = 0;
     config.session_storage = Arc::new(NoServerSessionStorage {});
     Ok(TlsAcceptor::from(Arc::new(config)))
 }
 
-/// A connection's TLS stream, unless the client fails or dawdles.
+/// A connection's TLS stream, unless the client fails or is too slow.
 pub(super) async fn handshake(
     acceptor: TlsAcceptor,
     stream: TcpStream,

@@ -64,7 +64,7 @@ pub(crate) struct Child<'o> {
     /// Its own metadata, which tells who it is.
     pub(crate) meta: &'o Meta<'o>,
     pub(crate) pods: Pods<'o>,
-    /// Why this version makes no gang of such an object that is no child of another workload.
+    /// Why this version refuses such an object when it asks for a gang by itself.
     pub(crate) unserved: &'static str,
 }
 

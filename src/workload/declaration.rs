@@ -251,7 +251,7 @@ pub(crate) fn idle_knobs<'m>(
     })
 }
 
-/// An action that never comes.
+/// Warns of a timeout action without a timeout: it never happens.
 pub(crate) fn idle_timeout_action(policy: &Policy) -> Option<String> {
     let idle = policy.timeout_action.is_some() && policy.timeout.is_none();
     idle.then(|| {

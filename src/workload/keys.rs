@@ -1,4 +1,4 @@
-//! The `muster.dev/` keys: where each belongs, and the nearest to a typo.
+//! The `muster.dev/` keys: where each belongs, and which one a typo probably means.
 //!
 //! Which keys may stand where on a kind of workload its own folder says, as a [`Place`].
 
@@ -93,7 +93,7 @@ fn check_label(place: &Place, at: &FieldPath, key: &str) -> Option<FieldError> {
 
 fn unknown(at: FieldPath, key: &str, place: &Place) -> FieldError {
     let known = place.nearest;
-    // Without the common prefix, and within half of the word: else everything is near.
+    // Without the common prefix, and at most half of the key wrong: otherwise every key is near.
     let word = |key: &str| key.trim_start_matches(PREFIX).to_owned();
     let nearest = known
         .iter()

@@ -84,7 +84,7 @@ pub trait Workload: Sync {
     /// The places where stamps stand. Those of one role follow each other.
     fn sites(&self) -> Vec<Site<'_>>;
 
-    /// What its children need on their stamp beyond the part's numbers and the scheduler's words.
+    /// Adds to the stamp what its children need beyond the part's numbers and the scheduler's data.
     fn extend_stamp(&self, _plan: &Plan, _stamp: &mut Stamp) {}
 
     /// The value of the label `muster.dev/gang` on the templates of a part.
@@ -194,7 +194,7 @@ pub struct GangField {
     /// Where it stands, as unescaped tokens.
     pub(crate) tokens: Vec<String>,
     pub(crate) value: Option<Value>,
-    /// What of it counts, where that is one member of it: its name, and its value in one spelling.
+    /// The only member of it that counts, where not all do: its name, and its normalised value.
     pub(crate) inner: Option<(&'static str, Value)>,
 }
 
@@ -210,7 +210,7 @@ pub enum Template {
 /// What an update does to replicas that live.
 #[derive(Debug, Default)]
 pub struct Transition {
-    /// In the place of other errors of the same field.
+    /// They replace other errors of the same field.
     pub(crate) errors: Vec<FieldError>,
     pub(crate) warnings: Vec<String>,
 }
@@ -231,7 +231,7 @@ pub struct Outlook<'p> {
 #[derive(Debug)]
 pub struct Start<'p> {
     pub(crate) plan: Cow<'p, Plan>,
-    /// By which its gangs were made, where that is not the workload's spec.
+    /// What its gangs were made from, where that is not the workload's spec.
     pub(crate) stamp: Option<Arc<Stamp>>,
     /// The position of each gang's part in the plan, and its identity.
     pub(crate) gangs: Vec<(usize, Identity)>,

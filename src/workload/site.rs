@@ -16,7 +16,7 @@ pub struct Site<'o> {
     pub(crate) path: Vec<String>,
     /// The same for messages.
     pub(crate) at: FieldPath,
-    /// Steps of that path, and its spec, that are missing: a patch must create them first.
+    /// Parents on the path, and the spec, that do not exist: a patch must create them first.
     pub(crate) missing: Vec<Vec<String>>,
     pub(crate) meta: Option<&'o Meta<'o>>,
     /// The template, where it is one of pods.

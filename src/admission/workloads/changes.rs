@@ -1,4 +1,4 @@
-//! What an update changes of that which may not change while gangs live.
+//! What an update changes although it must not change while gangs live.
 //!
 //! Gang fields and every `muster.dev/` key but the timeouts are immutable, on the workload and on its
 //! templates. Kubernetes' own transition rules miss a field that is added or removed as a whole, so
@@ -14,7 +14,7 @@ use crate::scheduler;
 use crate::workload::view::{Entries, Meta};
 use crate::workload::{GangField, Workload, keys, site};
 
-/// An immutable thing that differs between the stored workload and the new one.
+/// An immutable value that differs between the stored workload and the new one.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Change {
     /// For the message.

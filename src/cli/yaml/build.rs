@@ -39,7 +39,7 @@ impl From<ScanError> for Failure {
     }
 }
 
-/// A value with the places below it, and whether it came by an alias.
+/// A value with the places below it, and whether it comes from an alias.
 struct Node {
     value: Value,
     children: Vec<(Step, Spot)>,
@@ -275,7 +275,7 @@ fn resolve(text: &str, style: ScalarStyle, tag: Option<&str>) -> Result<Scalar, 
     }
 }
 
-/// Puts the keys of `<<` in; of a list of maps the first has the last word.
+/// Merges the keys of `<<`; in a list of maps the first map wins.
 fn merge(map: &mut Map<String, Value>, node: Node) -> Result<(), Problem> {
     match node.value {
         Value::Object(other) => map.extend(other),

@@ -1,6 +1,6 @@
 //! YAML as `kubectl apply` reads it, and as `kubectl get -o yaml` writes it.
 //!
-//! The rules are those of `sigs.k8s.io/yaml`, thus YAML 1.1: an unquoted `Off` is `false`.
+//! The rules are those of `sigs.k8s.io/yaml`, which is YAML 1.1: an unquoted `Off` is `false`.
 //! Must not know Kubernetes kinds or what any field means.
 
 mod build;
@@ -32,7 +32,7 @@ impl Document {
     /// `spec.replicatedJobs[1].gangConfig.gangMode` or `metadata.annotations[muster.dev/queue]`.
     ///
     /// Answers for the nearest parent where the path itself is not in the file, for example
-    /// when it came by an alias or is missing; for the start of the document in the last resort.
+    /// when it comes from an alias or is missing; as a last resort, for the start of the document.
     pub(crate) fn position(&self, path: &str) -> (usize, usize) {
         let mut spot = &self.root;
         let mut rest = path;

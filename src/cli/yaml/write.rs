@@ -136,7 +136,7 @@ fn is_plain(text: &str) -> bool {
     !(bad_start || text.ends_with([' ', ':']) || text.contains(": ") || text.contains(" #"))
 }
 
-/// `--name`, common in the arguments of a container, is no document marker.
+/// `--name`, common in the arguments of a container, is not a document marker.
 fn is_flag(text: &str) -> bool {
     text.strip_prefix("--")
         .is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_alphanumeric()))

@@ -130,7 +130,9 @@ pub(crate) fn lacks(release: Release) -> String {
         );
     }
     if release < FIRST {
-        return format!("Kubernetes {release} has none, they came with {FIRST}");
+        return format!(
+            "Kubernetes {release} has none; {FIRST} is the first version that has them"
+        );
     }
     format!("this version of Muster knows those of 1.35 to 1.37, and this is Kubernetes {release}")
 }
@@ -150,7 +152,10 @@ mod tests {
         );
         assert!(lacks("36").contains("scheduling.k8s.io/v1alpha2"));
         assert!(lacks("35").contains("GangScheduling on kube-scheduler, and"));
-        assert_eq!(lacks("9"), "Kubernetes 1.9 has none, they came with 1.35");
+        assert_eq!(
+            lacks("9"),
+            "Kubernetes 1.9 has none; 1.35 is the first version that has them"
+        );
         assert!(lacks("38").contains("knows those of 1.35 to 1.37"));
     }
 

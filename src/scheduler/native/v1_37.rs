@@ -79,7 +79,7 @@ pub(crate) fn pod_group(
 ) -> DynamicObject {
     let mut spec = json!({
         "schedulingPolicy": gang_policy(gang.quorum()),
-        // The default is to preempt single pods: half a gang would go on burning money.
+        // The default is to preempt single pods: half a gang would keep its GPUs and do nothing.
         "disruptionMode": {"all": {}},
     });
     if let Some(workload) = workload {

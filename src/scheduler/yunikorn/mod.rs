@@ -66,7 +66,7 @@ static ABILITIES: Abilities = Abilities {
     new_room: NewRoom::Noticed,
     caution: Some(
         "yunikorn holds room for a gang piece by piece: two gangs in different queues can each \
-         hold a part of it and wait for ever; let gangs that compete share a queue",
+         hold a part of it and wait forever; let gangs that compete share a queue",
     ),
     timeout: Timeouts::Muster,
     min_resources: true,
@@ -135,7 +135,7 @@ impl Scheduler for Yunikorn {
             let kin = kin(plan, part);
             let refused = wishes(part).into_iter().flat_map(|w| w.check(&kin));
             for error in refused {
-                // What the workload asks for holds for all roles, and is said once.
+                // Wishes of the whole workload hold for all roles, and are reported once.
                 if !errors.contains(&error) {
                     errors.push(error);
                 }
@@ -188,8 +188,8 @@ impl Scheduler for Yunikorn {
         Vec::new()
     }
 
-    /// Placeholders belong to the first pod that YuniKorn saw, and go with it; the application is
-    /// over for it then, whatever pods are left or come (1.8).
+    /// Placeholders belong to the first pod that YuniKorn saw, and are deleted with it; for YuniKorn the
+    /// application has then ended, whatever pods are left or are created (1.8).
     fn orphans(&self) -> Option<&'static str> {
         Some("yunikorn forgets a gang whose first pod goes")
     }

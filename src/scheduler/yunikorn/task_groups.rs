@@ -47,7 +47,7 @@ fn members(part: &Part, role: &Role) -> u64 {
         Some(_) => u64::from(part.replicas()),
         None => 1,
     };
-    // A quorum below all is one role's and one gang's; else it was refused.
+    // A quorum below the size exists only for one role of one gang; others were refused.
     role.pods.min(part.quorum().into()).saturating_mul(gangs)
 }
 

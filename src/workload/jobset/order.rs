@@ -2,7 +2,7 @@
 //!
 //! JobSet creates a ReplicatedJob under `InOrder` only when the one before it is ready, and under
 //! `dependsOn` when its dependencies are ready or complete. A gang binds nothing before a quorum
-//! exists. Together the two wait for each other for ever.
+//! exists. Together the two deadlock.
 
 use std::collections::BTreeMap;
 

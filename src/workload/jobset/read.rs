@@ -233,7 +233,7 @@ fn warn_about_part(jobset: &JobSet<'_>, part: &Part, warnings: &mut Vec<String>)
         if let Some(completions) = spec.completions.filter(|c| *c > parallelism) {
             warnings.push(format!(
                 "{}.template.spec.completions: {completions} completions run {parallelism} at a \
-                 time: the last wave is smaller than the gang and may wait for ever",
+                 time: the last wave is smaller than the gang and may wait forever",
                 group_path(i)
             ));
         }

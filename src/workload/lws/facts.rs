@@ -16,13 +16,13 @@ pub static KIND: Kind = Kind {
 pub(crate) static FACTS: Facts = Facts {
     kind: &KIND,
     keys: &SET,
-    // It has no other.
+    // A LeaderWorkerSet has only gangs of one replica.
     level: |_| "Replica",
     suspension: Suspension::None,
     gang_fields: GangFields::WithTemplate(REMEDY),
     members: Members {
         name: replica::NAME,
-        // Its pods do not know it. Those of a set that had the name before are going.
+        // Its pods have no such label. Pods of an earlier set of the same name are being deleted.
         uid: None,
         controller_labels: replica::CONTROLLER_LABELS,
         lives: Lives::Replicas,
@@ -34,7 +34,7 @@ pub(crate) static FACTS: Facts = Facts {
     job_types: None,
 };
 
-/// How what an update may not change by itself is changed.
+/// What to do to change a field that an update must not change alone.
 pub(crate) const REMEDY: &str = "change leaderWorkerTemplate in the same update, which replaces every \
                           replica anyway, or recreate the LeaderWorkerSet";
 

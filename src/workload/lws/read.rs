@@ -47,7 +47,7 @@ pub(crate) fn read(lws: &LeaderWorkerSet<'_>, unasked: Unasked) -> Reading {
     reading.mode = Some(Mode::ReplicatedGang.as_str());
     check_timeout(&mut reading);
     check_schema(lws, &mut reading.errors);
-    // Refused as a key already; a scheduler that cannot either need not say so again.
+    // The key is refused already, so the scheduler need not refuse it again.
     reading.plan.policy.bundle_with = None;
     if lws.spec.scheduling.is_some() {
         let at = FieldPath::new("spec").child("scheduling");

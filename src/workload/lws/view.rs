@@ -89,7 +89,7 @@ impl LeaderWorkerSet<'_> {
         mode == Some(Mode::ReplicatedGang.as_str())
     }
 
-    /// Whether the user ties its pods to a gang himself.
+    /// Whether the user has written a link to a gang into its templates.
     pub(crate) fn is_linked(&self) -> bool {
         let path = FieldPath::default();
         self.templates()
