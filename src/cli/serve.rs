@@ -17,6 +17,7 @@ use crate::certs::{self, Authority, Certificates, Signer, Source, Subject};
 use crate::controller::{self, Cluster, discovery};
 use crate::leader::{Election, Timing};
 use crate::server::{self, Config, Handler, Server, Signals};
+use crate::workload::{Facts, object};
 
 /// Where the development CA and leaf are kept when no directory is given.
 const DEVELOPMENT_DIR: &str = "certs";
@@ -167,26 +168,49 @@ fn reachable(address: SocketAddr) -> String {
     }
 }
 
+/// A request to try the server with: creates an example of the first kind of workload.
 fn curl(address: SocketAddr, trust: &str) -> String {
-    let review = serde_json::json!({
-        "apiVersion": "admission.k8s.io/v1",
-        "kind": "AdmissionReview",
-        "request": {
-            "uid": "try",
-            "kind": {"group": "jobset.x-k8s.io", "version": "v1alpha2", "kind": "JobSet"},
-            "namespace": "default",
-            "operation": "CREATE",
-            "object": {
-                "metadata": {"name": "hello", "annotations": {"muster.dev/gang-mode": "Gang"}},
-                "spec": {"replicatedJobs": [{
-                    "name": "workers",
-                    "template": {"spec": {"parallelism": 4, "completions": 4}},
-                }]},
-            },
-        },
-    });
+    let review = object::workloads().next().map(example).unwrap_or_default();
     format!(
         "curl {trust} https://{}/mutate -H 'Content-Type: application/json' -d '{review}'",
         reachable(address)
     )
+}
+
+/// A review of the example of a kind.
+fn example(facts: &Facts) -> serde_json::Value {
+    let kind = facts.kind;
+    serde_json::json!({
+        "apiVersion": "admission.k8s.io/v1",
+        "kind": "AdmissionReview",
+        "request": {
+            "uid": "try",
+            "kind": {"group": kind.group, "version": kind.version, "kind": kind.name},
+            "namespace": "default",
+            "operation": "CREATE",
+            "object": serde_json::from_str(facts.example).unwrap_or(serde_json::Value::Null),
+        },
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::admission::{Outcome, Phase};
+    use crate::args::{Cli, Command};
+    use clap::Parser as _;
+
+    #[test]
+    fn the_example_of_every_kind_is_admitted_as_a_gang() {
+        let Command::Serve(args) = Cli::parse_from(["muster", "serve"]).command else {
+            panic!("serve is a command");
+        };
+        let cluster = args.cluster.snapshot();
+        for facts in object::workloads() {
+            let review = example(facts).to_string();
+            let answer = admission::answer(Phase::Mutate, review.as_bytes(), &cluster).unwrap();
+            let kind = facts.kind.name;
+            assert_eq!(answer.record.outcome, Outcome::Patched, "{kind}");
+        }
+    }
 }

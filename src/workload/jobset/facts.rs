@@ -71,6 +71,13 @@ pub(crate) static FACTS: Facts = Facts {
         plans: None,
     },
     // JobSet up to 0.11 lacks `schedulingGroup`.
+    example: r#"{
+        "metadata": {"name": "hello", "annotations": {"muster.dev/gang-mode": "Gang"}},
+        "spec": {"replicatedJobs": [{
+            "name": "workers",
+            "template": {"spec": {"parallelism": 4, "completions": 4}}
+        }]}
+    }"#,
     job_types: Some("jobsets.jobset.x-k8s.io"),
 };
 

@@ -31,6 +31,10 @@ pub(crate) static FACTS: Facts = Facts {
         link: replica::link,
         plans: Some(replica::LEADER),
     },
+    example: r#"{
+        "metadata": {"name": "hello", "annotations": {"muster.dev/gang-mode": "ReplicatedGang"}},
+        "spec": {"leaderWorkerTemplate": {"size": 4, "workerTemplate": {"spec": {}}}}
+    }"#,
     job_types: None,
 };
 
