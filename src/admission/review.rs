@@ -33,7 +33,7 @@ pub enum Operation {
 }
 
 impl Operation {
-    pub fn as_str(self) -> &'static str {
+    pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Create => "CREATE",
             Self::Update => "UPDATE",
@@ -46,13 +46,13 @@ impl Operation {
 /// One admission request.
 #[derive(Debug)]
 pub struct Review<'a> {
-    pub uid: Text<'a>,
-    pub kind: &'static Kind,
-    pub operation: Operation,
-    pub sub_resource: Option<Text<'a>>,
-    pub username: Option<Text<'a>>,
-    pub object: Option<Object<'a>>,
-    pub old_object: Option<Object<'a>>,
+    pub(crate) uid: Text<'a>,
+    pub(crate) kind: &'static Kind,
+    pub(crate) operation: Operation,
+    pub(crate) sub_resource: Option<Text<'a>>,
+    pub(crate) username: Option<Text<'a>>,
+    pub(crate) object: Option<Object<'a>>,
+    pub(crate) old_object: Option<Object<'a>>,
     namespace: Option<Text<'a>>,
     name: Option<Text<'a>>,
 }
@@ -118,12 +118,12 @@ impl<'a> Review<'a> {
         })
     }
 
-    pub fn namespace(&self) -> &str {
+    pub(crate) fn namespace(&self) -> &str {
         self.namespace.as_deref().unwrap_or_default()
     }
 
     /// The object's name, or what it will be generated from.
-    pub fn name(&self) -> &str {
+    pub(crate) fn name(&self) -> &str {
         match self.name.as_deref() {
             Some(name) if !name.is_empty() => name,
             _ => {
@@ -139,7 +139,7 @@ impl<'a> Review<'a> {
     }
 
     /// Whether a controller, and not a person, sent the request.
-    pub fn by_service_account(&self) -> bool {
+    pub(crate) fn by_service_account(&self) -> bool {
         let user = self.user();
         user.is_some_and(|user| user.starts_with("system:serviceaccount:"))
     }

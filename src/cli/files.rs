@@ -12,18 +12,28 @@ use super::yaml::{self, Document, YamlError};
 /// Why a path could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
+    /// A file cannot be read.
     #[error("{}: {source}", path.display())]
     Read {
+        /// The file.
         path: PathBuf,
+        /// The system's error.
         source: std::io::Error,
     },
+    /// A directory cannot be listed.
     #[error("{}: {source}", path.display())]
     Walk {
+        /// The directory.
         path: PathBuf,
+        /// The system's error.
         source: walkdir::Error,
     },
+    /// A directory has no manifest in it.
     #[error("{}: no .yaml, .yml or .json file in it", path.display())]
-    Empty { path: PathBuf },
+    Empty {
+        /// The directory.
+        path: PathBuf,
+    },
 }
 
 /// One manifest file.
@@ -31,6 +41,7 @@ pub enum FileError {
 pub struct Source {
     /// The name to print: the path, or `-` for standard input.
     pub name: String,
+    /// Its content.
     pub text: String,
 }
 
@@ -98,9 +109,10 @@ fn read_one(path: &Path) -> Result<Source, FileError> {
 /// An object of a file, and where it stands.
 #[derive(Debug)]
 pub struct Found<'s> {
+    /// The object as JSON.
     pub value: Value,
     /// Which document of the file it is in, from 0.
-    pub document: usize,
+    pub(crate) document: usize,
     origin: Origin<'s>,
 }
 
@@ -123,7 +135,7 @@ enum Origin<'s> {
 impl Found<'_> {
     /// Line and column, from 1, of a field of the object; of its nearest parent where the field is
     /// not there.
-    pub fn position(&self, path: &str) -> (usize, usize) {
+    pub(crate) fn position(&self, path: &str) -> (usize, usize) {
         match &self.origin {
             Origin::Document { document, prefix } => match prefix.as_str() {
                 "" => document.position(path),

@@ -12,22 +12,22 @@ use crate::workload::view::Meta;
 use crate::workload::{Facts, Life, Object, Origin, SeenPod, Start, Unasked};
 
 /// The gangs of an admitted workload, with what is needed to make their objects.
-pub struct Gangs<'p> {
-    pub facts: &'static Facts,
-    pub owner: Owner,
-    pub judged: &'p Judged,
-    pub starts: Vec<Start<'p>>,
+pub(crate) struct Gangs<'p> {
+    pub(crate) facts: &'static Facts,
+    pub(crate) owner: Owner,
+    pub(crate) judged: &'p Judged,
+    pub(crate) starts: Vec<Start<'p>>,
     /// How many gangs there are in all.
-    pub count: u64,
+    pub(crate) count: u64,
     /// A linked child of each of the first gangs, as it would be stored.
-    pub children: Vec<Value>,
+    pub(crate) children: Vec<Value>,
 }
 
 /// So many gangs of a workload are shown at most: of a large one the first say it all.
-pub const SHOWN: usize = 100;
+pub(crate) const SHOWN: usize = 100;
 
 /// The gangs of a start, which is one of the workload or of a replica.
-pub fn gangs<'s>(start: &'s Start<'_>) -> Vec<Gang<'s>> {
+pub(crate) fn gangs<'s>(start: &'s Start<'_>) -> Vec<Gang<'s>> {
     let gangs = start.gangs.iter();
     gangs
         .map(|(part, identity)| Gang::new(&start.plan.parts[*part], identity.clone()))
@@ -36,7 +36,7 @@ pub fn gangs<'s>(start: &'s Start<'_>) -> Vec<Gang<'s>> {
 
 /// Plans an admitted workload and hands its gangs to `use_them`; `None` for other kinds and for
 /// workloads that Muster leaves alone.
-pub fn with_gangs<T>(
+pub(crate) fn with_gangs<T>(
     admitted: &Admitted,
     cluster: &Snapshot,
     use_them: impl FnOnce(Gangs<'_>) -> T,

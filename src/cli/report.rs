@@ -13,49 +13,49 @@ use crate::workload::Facts;
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Report {
-    pub file: String,
-    pub document: usize,
-    pub kind: String,
-    pub namespace: String,
-    pub name: String,
-    pub allowed: bool,
-    pub errors: Vec<ErrorReport>,
-    pub warnings: Vec<String>,
+    pub(crate) file: String,
+    pub(crate) document: usize,
+    pub(crate) kind: String,
+    pub(crate) namespace: String,
+    pub(crate) name: String,
+    pub(crate) allowed: bool,
+    pub(crate) errors: Vec<ErrorReport>,
+    pub(crate) warnings: Vec<String>,
     /// The first of its gangs.
-    pub gangs: Vec<GangReport>,
+    pub(crate) gangs: Vec<GangReport>,
     /// How many gangs it has in all.
-    pub gang_count: u64,
+    pub(crate) gang_count: u64,
 }
 
 #[derive(Debug, Clone, Serialize)]
-pub struct ErrorReport {
+pub(crate) struct ErrorReport {
     #[serde(rename = "type")]
-    pub kind: &'static str,
-    pub field: String,
-    pub value: Option<Value>,
-    pub message: String,
+    pub(crate) kind: &'static str,
+    pub(crate) field: String,
+    pub(crate) value: Option<Value>,
+    pub(crate) message: String,
     /// The error as Kubernetes would print it.
     #[serde(skip)]
-    pub text: String,
+    pub(crate) text: String,
     /// Line and column in the file, from 1.
     #[serde(skip)]
-    pub position: Option<(usize, usize)>,
+    pub(crate) position: Option<(usize, usize)>,
 }
 
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct GangReport {
-    pub name: String,
-    pub level: &'static str,
-    pub part: String,
-    pub index: Option<u32>,
-    pub quorum: u32,
-    pub pods: u32,
-    pub min_resources: ResourceList,
+pub(crate) struct GangReport {
+    pub(crate) name: String,
+    pub(crate) level: &'static str,
+    pub(crate) part: String,
+    pub(crate) index: Option<u32>,
+    pub(crate) quorum: u32,
+    pub(crate) pods: u32,
+    pub(crate) min_resources: ResourceList,
 }
 
 impl GangReport {
-    pub fn new(facts: &Facts, gang: &Gang<'_>) -> Self {
+    pub(crate) fn new(facts: &Facts, gang: &Gang<'_>) -> Self {
         let part = gang.part;
         let level = (facts.level)(part.level());
         let name = match part.level() {
@@ -75,7 +75,7 @@ impl GangReport {
 }
 
 impl ErrorReport {
-    pub fn new(error: &FieldError, position: Option<(usize, usize)>) -> Self {
+    pub(crate) fn new(error: &FieldError, position: Option<(usize, usize)>) -> Self {
         let message = match error.detail.as_str() {
             "" => error.body(),
             detail => detail.to_owned(),

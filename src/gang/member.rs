@@ -120,7 +120,8 @@ impl Stamp {
         }
     }
 
-    pub(crate) fn parse(text: &str) -> Result<Self, serde_json::Error> {
+    /// Reads the value of the annotation.
+    pub fn parse(text: &str) -> Result<Self, serde_json::Error> {
         serde_json::from_str(text)
     }
 

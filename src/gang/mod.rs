@@ -18,7 +18,8 @@ pub(crate) mod resources;
 pub(crate) mod shape;
 
 pub(crate) use field::{FieldError, FieldPath};
-pub(crate) use member::{Member, RoleStamp, Sibling, Stamp, Words};
+pub use member::Stamp;
+pub(crate) use member::{Member, RoleStamp, Sibling, Words};
 pub use name::{Attempt, Identity, PartName, Round};
 pub(crate) use name::{BundleName, GangKey, GangName};
 pub(crate) use part::{Level, Part, PartDraft, Role};

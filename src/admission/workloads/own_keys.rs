@@ -16,7 +16,7 @@ use crate::workload::{Workload, keys};
 const OWN: [&str; 1] = [keys::REVIVING];
 
 /// Takes back what is not the sender's to write; in the second phase it is an error.
-pub fn guard(
+pub(crate) fn guard(
     phase: Phase,
     review: &Review<'_>,
     old: Option<&dyn Workload>,

@@ -10,7 +10,7 @@ use crate::gang::{Attempt, Plan};
 use crate::workload::{Admit, Origin, job, keys, pods};
 
 /// One child of each gang: its Job, or a pod of that where the link is written on pods.
-pub fn linked(
+pub(crate) fn linked(
     stored: &Value,
     of: &Origin<'_>,
     plan: &Plan,

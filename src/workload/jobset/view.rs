@@ -10,152 +10,152 @@ use crate::workload::view::{Given, Meta, Present, Scalar, Text, or_default};
 
 /// `spec.managedBy` of the stock controller; another value means that someone else acts.
 const STOCK_CONTROLLER: &str = "jobset.sigs.k8s.io/jobset-controller";
-pub const EXCLUSIVE_TOPOLOGY: &str = "alpha.jobset.sigs.k8s.io/exclusive-topology";
-pub const NODE_SELECTOR_STRATEGY: &str = "alpha.jobset.sigs.k8s.io/node-selector";
+pub(crate) const EXCLUSIVE_TOPOLOGY: &str = "alpha.jobset.sigs.k8s.io/exclusive-topology";
+pub(crate) const NODE_SELECTOR_STRATEGY: &str = "alpha.jobset.sigs.k8s.io/node-selector";
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct JobSet<'a> {
     #[serde(borrow, deserialize_with = "or_default")]
-    pub metadata: Meta<'a>,
+    pub(crate) metadata: Meta<'a>,
     #[serde(borrow, deserialize_with = "or_default")]
-    pub spec: Spec<'a>,
+    pub(crate) spec: Spec<'a>,
     #[serde(borrow, deserialize_with = "or_default")]
-    pub status: Status<'a>,
+    pub(crate) status: Status<'a>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Status<'a> {
+pub(crate) struct Status<'a> {
     #[serde(deserialize_with = "or_default")]
-    pub restarts: u32,
+    pub(crate) restarts: u32,
     /// `Completed` or `Failed` once the JobSet has ended.
     #[serde(borrow)]
-    pub terminal_state: Option<Text<'a>>,
+    pub(crate) terminal_state: Option<Text<'a>>,
     #[serde(borrow, deserialize_with = "or_default")]
-    pub replicated_jobs_status: Vec<GroupStatus<'a>>,
+    pub(crate) replicated_jobs_status: Vec<GroupStatus<'a>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct GroupStatus<'a> {
+pub(crate) struct GroupStatus<'a> {
     #[serde(borrow)]
-    pub name: Text<'a>,
+    pub(crate) name: Text<'a>,
     /// Restarts of single Jobs, by index; only with JobSet's gate RestartJob.
     #[serde(deserialize_with = "or_default")]
-    pub job_restarts: Vec<u32>,
+    pub(crate) job_restarts: Vec<u32>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct Spec<'a> {
+pub(crate) struct Spec<'a> {
     #[serde(borrow)]
-    pub gang_config: Option<&'a RawValue>,
+    pub(crate) gang_config: Option<&'a RawValue>,
     #[serde(borrow)]
-    pub group_scheduling_config: Option<&'a RawValue>,
+    pub(crate) group_scheduling_config: Option<&'a RawValue>,
     #[serde(borrow, deserialize_with = "or_default")]
-    pub replicated_jobs: Vec<ReplicatedJob<'a>>,
+    pub(crate) replicated_jobs: Vec<ReplicatedJob<'a>>,
     #[serde(borrow)]
-    pub startup_policy: Option<StartupPolicy<'a>>,
-    pub suspend: Option<bool>,
+    pub(crate) startup_policy: Option<StartupPolicy<'a>>,
+    pub(crate) suspend: Option<bool>,
     #[serde(borrow)]
-    pub managed_by: Option<Text<'a>>,
+    pub(crate) managed_by: Option<Text<'a>>,
     /// JobSet's own gang scheduling (KEP-969).
-    pub scheduling: Option<Present>,
+    pub(crate) scheduling: Option<Present>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct StartupPolicy<'a> {
+pub(crate) struct StartupPolicy<'a> {
     #[serde(borrow)]
-    pub startup_policy_order: Option<Text<'a>>,
+    pub(crate) startup_policy_order: Option<Text<'a>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct ReplicatedJob<'a> {
+pub(crate) struct ReplicatedJob<'a> {
     #[serde(borrow)]
-    pub name: Text<'a>,
+    pub(crate) name: Text<'a>,
     #[serde(borrow)]
-    pub gang_config: Option<&'a RawValue>,
-    pub replicas: Option<i64>,
+    pub(crate) gang_config: Option<&'a RawValue>,
+    pub(crate) replicas: Option<i64>,
     #[serde(borrow, deserialize_with = "or_default")]
-    pub depends_on: Vec<DependsOn<'a>>,
+    pub(crate) depends_on: Vec<DependsOn<'a>>,
     #[serde(borrow)]
-    pub template: Given<JobTemplate<'a>>,
+    pub(crate) template: Given<JobTemplate<'a>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub struct DependsOn<'a> {
+pub(crate) struct DependsOn<'a> {
     #[serde(borrow)]
-    pub name: Text<'a>,
+    pub(crate) name: Text<'a>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub struct JobTemplate<'a> {
+pub(crate) struct JobTemplate<'a> {
     #[serde(borrow)]
-    pub metadata: Option<Meta<'a>>,
+    pub(crate) metadata: Option<Meta<'a>>,
     #[serde(borrow)]
-    pub spec: Given<JobSpec<'a>>,
+    pub(crate) spec: Given<JobSpec<'a>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct JobSpec<'a> {
-    pub parallelism: Option<i64>,
-    pub completions: Option<i64>,
+pub(crate) struct JobSpec<'a> {
+    pub(crate) parallelism: Option<i64>,
+    pub(crate) completions: Option<i64>,
     #[serde(borrow)]
-    pub completion_mode: Option<Text<'a>>,
+    pub(crate) completion_mode: Option<Text<'a>>,
     #[serde(borrow)]
-    pub template: Given<PodTemplate<'a>>,
+    pub(crate) template: Given<PodTemplate<'a>>,
 }
 
 /// The inside of a `gangConfig`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct GangConfig<'a> {
+pub(crate) struct GangConfig<'a> {
     #[serde(borrow)]
-    pub gang_mode: Option<Scalar<'a>>,
+    pub(crate) gang_mode: Option<Scalar<'a>>,
 }
 
 impl JobSet<'_> {
     /// Whether another controller than JobSet's own runs this object (MultiKueue's manager).
-    pub fn managed_by_other(&self) -> bool {
+    pub(crate) fn managed_by_other(&self) -> bool {
         let manager = self.spec.managed_by.as_deref();
         manager.is_some_and(|m| m != STOCK_CONTROLLER)
     }
 
-    pub fn in_order(&self) -> bool {
+    pub(crate) fn in_order(&self) -> bool {
         let policy = self.spec.startup_policy.as_ref();
         policy.and_then(|p| p.startup_policy_order.as_deref()) == Some("InOrder")
     }
 
     /// Whether the JobSet has ended, well or not.
-    pub fn finished(&self) -> bool {
+    pub(crate) fn finished(&self) -> bool {
         let state = self.status.terminal_state.as_deref();
         state.is_some_and(|state| !state.is_empty())
     }
 
     /// Whether Kueue suspends and resumes it.
-    pub fn is_kueues(&self) -> bool {
+    pub(crate) fn is_kueues(&self) -> bool {
         self.metadata.label(keys::KUEUE_QUEUE).is_some()
     }
 
-    pub fn suspended(&self) -> bool {
+    pub(crate) fn suspended(&self) -> bool {
         self.spec.suspend == Some(true)
     }
 }
 
 impl ReplicatedJob<'_> {
     /// Jobs of this group. The schema's default is 1 and its minimum 0.
-    pub fn jobs(&self) -> u64 {
+    pub(crate) fn jobs(&self) -> u64 {
         u64::try_from(self.replicas.unwrap_or(1)).unwrap_or(0)
     }
 
     /// Pods that one Job runs at a time: `min(parallelism ?? 1, completions ?? parallelism)`.
-    pub fn pods_per_job(&self) -> u64 {
+    pub(crate) fn pods_per_job(&self) -> u64 {
         let spec = &self.template.spec;
         let parallelism = spec.parallelism.unwrap_or(1);
         let at_once = parallelism.min(spec.completions.unwrap_or(parallelism));
@@ -163,19 +163,19 @@ impl ReplicatedJob<'_> {
     }
 
     /// Pods that must succeed before one Job is done.
-    pub fn completions_per_job(&self) -> u64 {
+    pub(crate) fn completions_per_job(&self) -> u64 {
         let spec = &self.template.spec;
         let completions = spec.completions.or(spec.parallelism).unwrap_or(1);
         u64::try_from(completions).unwrap_or(0)
     }
 
     /// Pods of the whole group; saturates, since 2^63 pods are refused as too many anyway.
-    pub fn pods(&self) -> u64 {
+    pub(crate) fn pods(&self) -> u64 {
         self.jobs().saturating_mul(self.pods_per_job())
     }
 
     /// A link to a gang that is already in the pod template, its value, and where.
-    pub fn existing_link(&self, at: &FieldPath) -> Option<ExistingLink> {
+    pub(crate) fn existing_link(&self, at: &FieldPath) -> Option<ExistingLink> {
         let at = at.child("template").child("spec").child("template");
         self.template.spec.template.existing_link(&at)
     }
