@@ -1,13 +1,53 @@
 //! What Muster may do in a cluster, and what not.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 
 use serde_json::Value;
 
-use crate::{list, object, words};
+use crate::{base, documents, list, words};
 
+/// The rules of all roles of a kind.
 fn rules(kind: &str) -> Vec<Value> {
-    list(&object(kind)["rules"])
+    let roles = base().into_iter().filter(|object| object["kind"] == kind);
+    roles.flat_map(|role| list(&role["rules"])).collect()
+}
+
+/// With cert-manager Muster needs neither its Secret nor the right to write its configurations, by
+/// which whoever holds its pod could have every pod of the cluster sent to it.
+#[test]
+fn the_cert_manager_overlay_takes_away_what_only_its_own_ca_needs() {
+    let manifests = Path::new(env!("CARGO_MANIFEST_DIR")).join("manifests");
+    let given = documents(&manifests.join("base/own-ca.yaml"));
+    let overlay = documents(&manifests.join("cert-manager/kustomization.yaml"));
+    let patches = list(&overlay[0]["patches"]).into_iter();
+    let deletes = |patch: &Value| {
+        patch["patch"]
+            .as_str()
+            .is_some_and(|p| p.contains("$patch: delete"))
+    };
+    let taken = patches.filter(deletes).map(|patch| {
+        let target = &patch["target"];
+        (target["kind"].clone(), target["name"].clone())
+    });
+    let taken: Vec<(Value, Value)> = taken.collect();
+    for object in &given {
+        let named = (object["kind"].clone(), object["metadata"]["name"].clone());
+        assert!(taken.contains(&named), "{named:?}");
+    }
+    let own_ca = given.iter().flat_map(|role| list(&role["rules"]));
+    let own_ca: Vec<String> = own_ca.map(|rule| rule.to_string()).collect();
+    for rule in [rules("ClusterRole"), rules("Role")].concat() {
+        let of_ca = [
+            "secrets",
+            "mutatingwebhookconfigurations",
+            "validatingwebhookconfigurations",
+        ];
+        let of_ca = words(&rule["resources"])
+            .iter()
+            .any(|r| of_ca.contains(&r.as_str()));
+        assert!(!of_ca || own_ca.contains(&rule.to_string()), "{rule}");
+    }
 }
 
 #[test]
@@ -60,26 +100,21 @@ fn only_its_own_webhooks_and_two_crds_are_open_to_it() {
 
 /// Group, resource, and what the code does with it.
 const TOUCHED: &[(&str, &str, &[&str])] = &[
-    (
-        "jobset.x-k8s.io",
-        "jobsets",
-        &["get", "list", "watch", "patch"],
-    ),
+    ("jobset.x-k8s.io", "jobsets", &["list", "watch", "patch"]),
     (
         "leaderworkerset.x-k8s.io",
         "leaderworkersets",
-        &["get", "list", "watch"],
+        &["list", "watch"],
     ),
     (
         "leaderworkerset.x-k8s.io",
         "leaderworkersets/status",
         &["patch"],
     ),
-    ("batch", "jobs", &["get", "list", "watch"]),
-    ("", "pods", &["get", "list", "watch"]),
-    ("", "namespaces", &["get", "list", "watch"]),
+    ("", "pods", &["list", "watch"]),
+    ("", "namespaces", &["list", "watch"]),
     ("", "nodes", &["list", "watch"]),
-    ("events.k8s.io", "events", &["create", "patch"]),
+    ("events.k8s.io", "events", &["create"]),
     ("scheduling.k8s.io", "workloads", OBJECT),
     ("scheduling.k8s.io", "podgroups", OBJECT),
     ("scheduling.k8s.io", "compositepodgroups", OBJECT),
