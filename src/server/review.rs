@@ -2,6 +2,7 @@
 //!
 //! It knows the handler's type and nothing of what a review contains.
 
+use std::net::Ipv4Addr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -9,14 +10,17 @@ use std::time::{Duration, Instant};
 use axum::Router;
 use axum::extract::Request;
 use axum::http::header::CONTENT_TYPE;
+use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use axum::routing::post;
 use tokio::sync::Semaphore;
 
 use super::config::Config;
+use super::connection::Peer;
 use super::metrics::Metrics;
 use super::refusal::Refusal;
+use super::share::Share;
 use super::{Handler, body};
 use crate::admission::{Answer, Phase, Record};
 
@@ -29,6 +33,7 @@ pub(super) struct Reviews {
     handler: Handler,
     metrics: Metrics,
     slots: Semaphore,
+    bytes: Arc<Share>,
     max_body: usize,
     body_deadline: Duration,
 }
@@ -39,6 +44,7 @@ impl Reviews {
             handler,
             metrics,
             slots: Semaphore::new(config.max_in_flight),
+            bytes: Share::of(config.body_budget),
             max_body: config.max_body,
             body_deadline: config.body_deadline,
         }
@@ -59,7 +65,7 @@ impl Reviews {
 
     async fn review(&self, phase: Phase, request: Request) -> Response {
         let (head, mut body) = request.into_parts();
-        let answer = self.answer(phase, &head.headers, &mut body).await;
+        let answer = self.answer(phase, &head, &mut body).await;
         match answer {
             Ok(bytes) => {
                 let json = HeaderValue::from_static("application/json");
@@ -79,14 +85,17 @@ impl Reviews {
     async fn answer(
         &self,
         phase: Phase,
-        headers: &HeaderMap,
+        head: &Parts,
         body: &mut axum::body::Body,
     ) -> Result<Vec<u8>, Refusal> {
-        // Before the body: the limit bounds the memory that bodies take.
+        must_be_json(&head.headers)?;
+        let peer = head.extensions.get::<Peer>();
+        let peer = peer.map_or(Ipv4Addr::UNSPECIFIED.into(), |peer| peer.0);
+        let mut budget = self.bytes.part(peer);
+        let bytes = body::read(body, &mut budget, self.max_body, self.body_deadline).await?;
+        // A slot is for work: who only sends slowly takes none.
         let _slot = self.slots.try_acquire().map_err(|_| Refusal::Shed)?;
         let _in_flight = self.metrics.in_flight();
-        must_be_json(headers)?;
-        let bytes = body::read(body, self.max_body, self.body_deadline).await?;
 
         let started = Instant::now();
         let answer = self.decide(phase, &bytes);

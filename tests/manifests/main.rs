@@ -92,7 +92,7 @@ fn the_largest_reviews_fit_the_memory_limit() {
     assert!(env.iter().all(|e| e["name"] != "MUSTER_MAX_IN_FLIGHT"));
     let config = Config::default();
     let room = 64;
-    assert!(config.max_in_flight * config.max_body / (1 << 20) + room <= limit);
+    assert!(config.body_budget / (1 << 20) + room <= limit);
 }
 
 #[test]
