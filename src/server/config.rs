@@ -40,6 +40,9 @@ pub struct Config {
     pub idle_deadline: Duration,
     /// For a request's body, once its headers are read.
     pub body_deadline: Duration,
+    /// For a review, from when its body is there to its answer. Below the `timeoutSeconds` of 5 in
+    /// the manifests: after that the apiserver has given up, and would not hear why.
+    pub review_deadline: Duration,
     /// A connection older than this is ended after its next answer, so that the apiserver's few
     /// long-lived connections spread over the replicas again (kubernetes/kubernetes#75791).
     pub max_connection_age: Duration,
@@ -62,6 +65,7 @@ impl Default for Config {
             first_request_deadline: Duration::from_secs(100),
             idle_deadline: Duration::from_secs(120),
             body_deadline: Duration::from_secs(10),
+            review_deadline: Duration::from_secs(4),
             max_connection_age: Duration::from_secs(10 * 60),
             lame_duck: Duration::from_secs(10),
             grace: Duration::from_secs(20),

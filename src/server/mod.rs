@@ -16,6 +16,7 @@ mod review;
 mod share;
 mod signals;
 mod tls;
+mod work;
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -29,6 +30,7 @@ use tokio_rustls::TlsAcceptor;
 pub use config::{Config, MAX_IN_FLIGHT};
 pub use log::LogFormat;
 pub use signals::Signals;
+pub use work::LARGE_AT_ONCE;
 
 use crate::admission::{Answer, Phase, Unanswerable};
 use crate::certs::Certificates;
@@ -40,8 +42,8 @@ use metrics::{Metrics, Port};
 use review::Reviews;
 use share::Share;
 
-/// A review's bytes in, its answer out. It must be quick: it runs on the thread that serves the
-/// connection.
+/// A review's bytes in, its answer out. For a small body it runs on the thread that serves the
+/// connection, so its time must be bounded by the body's size.
 pub type Handler = Arc<dyn Fn(Phase, &[u8]) -> Result<Answer, Unanswerable> + Send + Sync>;
 
 /// Why the server could not start, or ended otherwise than in order.

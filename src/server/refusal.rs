@@ -30,6 +30,8 @@ pub(super) enum Refusal {
     Unanswerable(#[from] Unanswerable),
     #[error("internal error: the review could not be finished")]
     Panicked,
+    #[error("internal error: the review was not decided within {deadline:?}; try a smaller object")]
+    Overdue { deadline: Duration },
 }
 
 impl Refusal {
@@ -45,7 +47,7 @@ impl Refusal {
                 // A success would be taken for an answer.
                 .filter(|status| !status.is_success())
                 .unwrap_or(StatusCode::INTERNAL_SERVER_ERROR),
-            Self::Panicked => StatusCode::INTERNAL_SERVER_ERROR,
+            Self::Panicked | Self::Overdue { .. } => StatusCode::INTERNAL_SERVER_ERROR,
         }
     }
 
