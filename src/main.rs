@@ -41,7 +41,11 @@ fn run(command: Command) -> Result<ExitCode, Box<dyn std::error::Error>> {
         Command::Crd(args) => change_crd(args),
         Command::Serve(args) => {
             server::log::init(args.log_format);
-            runtime()?.block_on(serve::run(args))?;
+            let runtime = runtime()?;
+            let ended = runtime.block_on(serve::run(args));
+            // A review that nobody waits for any more must not hold up the end.
+            runtime.shutdown_background();
+            ended?;
             Ok(ExitCode::SUCCESS)
         }
     }

@@ -1,4 +1,4 @@
-//! Reading a request's body within a size and a deadline.
+//! Reading a request's body within a size, a deadline, and a budget of bytes over all bodies.
 
 use std::time::Duration;
 
@@ -9,6 +9,7 @@ use http_body_util::BodyExt;
 use hyper::body::Body as _;
 
 use super::refusal::Refusal;
+use super::share::Part;
 
 /// Memory reserved because Content-Length asks for it; more is reserved as bytes arrive.
 const FIRST_ROOM: u64 = 64 * 1024;
@@ -16,9 +17,10 @@ const FIRST_ROOM: u64 = 64 * 1024;
 /// How long a refused client may go on sending before its connection ends.
 const LINGER: Duration = Duration::from_secs(1);
 
-/// The whole body, or why not.
+/// The whole body, or why not. `budget` grows with the bytes that have come.
 pub(super) async fn read(
     body: &mut Body,
+    budget: &mut Part,
     limit: usize,
     deadline: Duration,
 ) -> Result<Vec<u8>, Refusal> {
@@ -36,6 +38,9 @@ pub(super) async fn read(
             if bytes.len() + data.len() > limit {
                 return Err(Refusal::TooLarge { limit });
             }
+            budget.grow(data.len()).map_err(|_| Refusal::NoRoom {
+                budget: budget.total(),
+            })?;
             bytes.extend_from_slice(data);
         }
         Ok(bytes)

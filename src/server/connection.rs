@@ -3,6 +3,7 @@
 //! It decides how long a connection lives; it knows nothing of what is asked over it.
 
 use std::hash::{BuildHasher, RandomState};
+use std::net::IpAddr;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,6 +24,10 @@ use super::lifecycle::Lifecycle;
 
 /// An HTTP/2 client that is gone without closing is noticed because it does not answer a ping.
 const PING_EVERY: Duration = Duration::from_secs(30);
+
+/// The other end of the connection that a request came by: an extension of each request.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Peer(pub IpAddr);
 
 /// Serves connections of one listener.
 #[derive(Clone)]
@@ -67,7 +72,7 @@ impl Connections {
         }
     }
 
-    pub(crate) async fn serve<I>(self, io: I)
+    pub(crate) async fn serve<I>(self, io: I, peer: IpAddr)
     where
         I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
@@ -85,7 +90,8 @@ impl Connections {
         let service = {
             let seen = Arc::clone(&seen);
             let lifecycle = lifecycle.clone();
-            service_fn(move |request: hyper::Request<hyper::body::Incoming>| {
+            service_fn(move |mut request: hyper::Request<hyper::body::Incoming>| {
+                request.extensions_mut().insert(Peer(peer));
                 let http2 = request.version() == Version::HTTP_2;
                 seen.request.store(true, Ordering::Relaxed);
                 seen.http2.store(http2, Ordering::Relaxed);

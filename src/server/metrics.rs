@@ -53,6 +53,18 @@ struct Handshake {
     reason: &'static str,
 }
 
+/// The two ports.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Port {
+    Webhook,
+    Admin,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Refused {
+    port: &'static str,
+}
+
 /// Handles to the counters; clones share them.
 #[derive(Debug, Clone)]
 pub(super) struct Metrics {
@@ -60,6 +72,7 @@ pub(super) struct Metrics {
     duration: Histogram,
     in_flight: Gauge,
     handshakes: Family<Handshake, Counter>,
+    refused: Family<Refused, Counter>,
 }
 
 /// Counts one review in flight for as long as it lives, even if the client goes away.
@@ -78,6 +91,7 @@ impl Metrics {
             duration: Histogram::new(BUCKETS),
             in_flight: Gauge::default(),
             handshakes: Family::default(),
+            refused: Family::default(),
         };
         registry.register(
             "muster_admission_requests",
@@ -99,6 +113,11 @@ impl Metrics {
             "muster_tls_handshake_failures",
             "TLS handshakes that failed",
             metrics.handshakes.clone(),
+        );
+        registry.register(
+            "muster_connections_refused",
+            "Connections closed at once because too many were open",
+            metrics.refused.clone(),
         );
         registry.register_collector(Box::new(CertificateMetrics(certificates)));
         metrics
@@ -142,6 +161,14 @@ impl Metrics {
             HandshakeFailure::Timeout => "timeout",
         };
         self.handshakes.get_or_create(&Handshake { reason }).inc();
+    }
+
+    pub(super) fn connection_refused(&self, port: Port) {
+        let port = match port {
+            Port::Webhook => "webhook",
+            Port::Admin => "admin",
+        };
+        self.refused.get_or_create(&Refused { port }).inc();
     }
 }
 

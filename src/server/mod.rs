@@ -13,8 +13,10 @@ pub mod log;
 mod metrics;
 mod refusal;
 mod review;
+mod share;
 mod signals;
 mod tls;
+mod work;
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -29,17 +31,20 @@ pub use config::Config;
 pub(crate) use config::MAX_IN_FLIGHT;
 pub(crate) use log::LogFormat;
 pub use signals::Signals;
+pub use work::LARGE_AT_ONCE;
 
 use crate::admission::{Answer, Phase, Unanswerable};
 use crate::certs::Certificates;
+use accept::Door;
 use admin::{Check, Readiness};
 use connection::Connections;
 use lifecycle::{Lifecycle, Stage};
-use metrics::Metrics;
+use metrics::{Metrics, Port};
 use review::Reviews;
+use share::Share;
 
-/// A review's bytes in, its answer out. It must be quick: it runs on the thread that serves the
-/// connection.
+/// A review's bytes in, its answer out. For a small body it runs on the thread that serves the
+/// connection, so its time must be bounded by the body's size.
 pub type Handler = Arc<dyn Fn(Phase, &[u8]) -> Result<Answer, Unanswerable> + Send + Sync>;
 
 /// Why the server could not start, or ended otherwise than in order.
@@ -141,9 +146,19 @@ impl Server {
         let admin = Connections::new(&self.config, admin_routes, undying.clone());
         let mut background = JoinSet::new();
         background.spawn(self.certificates.keep_fresh());
-        background.spawn(accept::accept(self.admin, undying, grace, move |stream| {
-            admin.clone().serve(stream)
-        }));
+        let door = |port| Door {
+            port,
+            connections: Share::of(self.config.max_connections),
+            metrics: self.metrics.clone(),
+        };
+        background.spawn(accept::accept(
+            self.admin,
+            undying,
+            grace,
+            door(Port::Admin),
+            move |stream, peer| admin.clone().serve(stream, peer),
+        ));
+        let door = door(Port::Webhook);
 
         let reviews = Reviews::new(&self.config, self.handler, self.metrics.clone());
         let webhook = Connections::new(&self.config, reviews.routes(), lifecycle.clone());
@@ -155,7 +170,8 @@ impl Server {
             self.listener,
             lifecycle,
             grace,
-            move |tcp| {
+            door,
+            move |tcp, peer| {
                 let (tls, metrics, webhook) = (tls.clone(), metrics.clone(), webhook.clone());
                 let mut lifecycle = stage_of_handshake.clone();
                 async move {
@@ -165,7 +181,7 @@ impl Server {
                         () = lifecycle.closing() => None,
                     };
                     if let Some(stream) = stream {
-                        webhook.serve(stream).await;
+                        webhook.serve(stream, peer).await;
                     }
                 }
             },

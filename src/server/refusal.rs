@@ -16,6 +16,8 @@ use crate::admission::Unanswerable;
 pub(super) enum Refusal {
     #[error("too many reviews at once, try again")]
     Shed,
+    #[error("too many bytes of reviews at once (at most {budget} over all callers), try again")]
+    NoRoom { budget: usize },
     #[error("the content type must be application/json, not {0:?}")]
     NotJson(String),
     #[error("the body is larger than {limit} bytes")]
@@ -28,12 +30,14 @@ pub(super) enum Refusal {
     Unanswerable(#[from] Unanswerable),
     #[error("internal error: the review could not be finished")]
     Panicked,
+    #[error("internal error: the review was not decided within {deadline:?}; try a smaller object")]
+    Overdue { deadline: Duration },
 }
 
 impl Refusal {
     fn status(&self) -> StatusCode {
         match self {
-            Self::Shed => StatusCode::TOO_MANY_REQUESTS,
+            Self::Shed | Self::NoRoom { .. } => StatusCode::TOO_MANY_REQUESTS,
             Self::NotJson(_) => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             Self::TooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
             Self::Truncated(_) => StatusCode::BAD_REQUEST,
@@ -43,13 +47,13 @@ impl Refusal {
                 // A success would be taken for an answer.
                 .filter(|status| !status.is_success())
                 .unwrap_or(StatusCode::INTERNAL_SERVER_ERROR),
-            Self::Panicked => StatusCode::INTERNAL_SERVER_ERROR,
+            Self::Panicked | Self::Overdue { .. } => StatusCode::INTERNAL_SERVER_ERROR,
         }
     }
 
     pub(crate) fn outcome(&self) -> Unreviewed {
         match self {
-            Self::Shed => Unreviewed::Shed,
+            Self::Shed | Self::NoRoom { .. } => Unreviewed::Shed,
             _ => Unreviewed::Unanswerable,
         }
     }
@@ -59,7 +63,7 @@ impl Refusal {
         let status = self.status().as_u16();
         match self {
             // A line per shed call would add load at the worst moment; the metric counts them.
-            Self::Shed => tracing::debug!(path, status, "call shed"),
+            Self::Shed | Self::NoRoom { .. } => tracing::debug!(path, status, "call shed"),
             // The panic hook has logged it, with the place.
             Self::Panicked => {}
             _ => tracing::warn!(path, status, reason = %self, "review not answered"),
@@ -69,12 +73,12 @@ impl Refusal {
     pub(crate) fn into_response(self, version: Version) -> Response {
         let mut response = (self.status(), self.to_string()).into_response();
         let headers = response.headers_mut();
-        if matches!(self, Self::Shed) {
+        if matches!(self, Self::Shed | Self::NoRoom { .. }) {
             // client-go retries a call that says when, POST too. On a new connection the retry
             // may reach another replica.
             headers.insert(RETRY_AFTER, HeaderValue::from_static("1"));
         }
-        let ends = matches!(self, Self::Shed | Self::Slow { .. });
+        let ends = matches!(self, Self::Shed | Self::NoRoom { .. } | Self::Slow { .. });
         if ends && version != Version::HTTP_2 {
             headers.insert(CONNECTION, HeaderValue::from_static("close"));
         }

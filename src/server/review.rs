@@ -2,33 +2,32 @@
 //!
 //! It knows the handler's type and nothing of what a review contains.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::net::Ipv4Addr;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use axum::Router;
 use axum::extract::Request;
 use axum::http::header::CONTENT_TYPE;
+use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use axum::routing::post;
-use tokio::sync::Semaphore;
 
 use super::config::Config;
+use super::connection::Peer;
 use super::metrics::Metrics;
 use super::refusal::Refusal;
+use super::share::Share;
+use super::work::Work;
 use super::{Handler, body};
 use crate::admission::{Answer, Phase, Record};
 
-// Aborting on panic would turn one bad review into an outage.
-#[cfg(panic = "abort")]
-compile_error!("the server must be able to catch a handler's panic: build with panic = \"unwind\"");
-
 /// What every review needs.
 pub(super) struct Reviews {
-    handler: Handler,
     metrics: Metrics,
-    slots: Semaphore,
+    work: Work,
+    bytes: Arc<Share>,
     max_body: usize,
     body_deadline: Duration,
 }
@@ -36,9 +35,9 @@ pub(super) struct Reviews {
 impl Reviews {
     pub(crate) fn new(config: &Config, handler: Handler, metrics: Metrics) -> Self {
         Self {
-            handler,
+            work: Work::new(config, handler, metrics.clone()),
             metrics,
-            slots: Semaphore::new(config.max_in_flight),
+            bytes: Share::of(config.body_budget),
             max_body: config.max_body,
             body_deadline: config.body_deadline,
         }
@@ -59,7 +58,7 @@ impl Reviews {
 
     async fn review(&self, phase: Phase, request: Request) -> Response {
         let (head, mut body) = request.into_parts();
-        let answer = self.answer(phase, &head.headers, &mut body).await;
+        let answer = self.answer(phase, &head, &mut body).await;
         match answer {
             Ok(bytes) => {
                 let json = HeaderValue::from_static("application/json");
@@ -79,31 +78,21 @@ impl Reviews {
     async fn answer(
         &self,
         phase: Phase,
-        headers: &HeaderMap,
+        head: &Parts,
         body: &mut axum::body::Body,
     ) -> Result<Vec<u8>, Refusal> {
-        // Before the body: the limit bounds the memory that bodies take.
-        let _slot = self.slots.try_acquire().map_err(|_| Refusal::Shed)?;
-        let _in_flight = self.metrics.in_flight();
-        must_be_json(headers)?;
-        let bytes = body::read(body, self.max_body, self.body_deadline).await?;
-
-        let started = Instant::now();
-        let answer = self.decide(phase, &bytes);
-        let took = started.elapsed();
+        must_be_json(&head.headers)?;
+        let peer = head.extensions.get::<Peer>();
+        let peer = peer.map_or(Ipv4Addr::UNSPECIFIED.into(), |peer| peer.0);
+        let mut budget = self.bytes.part(peer);
+        let bytes = body::read(body, &mut budget, self.max_body, self.body_deadline).await?;
+        // A slot is for work: who only sends slowly takes none.
+        let (answer, took) = self.work.decide(phase, bytes, budget).await?;
         self.metrics.took(took);
         let Answer { body, record } = answer?;
         self.metrics.reviewed(&record);
         log(phase, &record, took);
         Ok(body)
-    }
-
-    /// Runs the handler on this thread: it takes microseconds, less than handing it to another.
-    fn decide(&self, phase: Phase, bytes: &[u8]) -> Result<Answer, Refusal> {
-        match catch_unwind(AssertUnwindSafe(|| (self.handler)(phase, bytes))) {
-            Ok(answer) => Ok(answer?),
-            Err(_) => Err(Refusal::Panicked),
-        }
     }
 }
 

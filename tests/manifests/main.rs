@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use muster::cli::yaml;
-use muster::server::Config;
+use muster::server::{Config, LARGE_AT_ONCE};
 use serde_json::{Value, json};
 
 /// Every object under `manifests/base`.
@@ -91,8 +91,11 @@ fn the_largest_reviews_fit_the_memory_limit() {
     let env = list(&container["env"]);
     assert!(env.iter().all(|e| e["name"] != "MUSTER_MAX_IN_FLIGHT"));
     let config = Config::default();
+    // What one of the largest may cost while it is decided.
+    let decided = 200;
     let room = 64;
-    assert!(config.max_in_flight * config.max_body / (1 << 20) + room <= limit);
+    let bodies = config.body_budget / (1 << 20);
+    assert!(bodies + LARGE_AT_ONCE * decided + room <= limit);
 }
 
 #[test]

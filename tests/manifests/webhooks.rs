@@ -115,6 +115,9 @@ fn an_outage_refuses_gangs_and_spares_the_system() {
         assert_eq!(entry["failurePolicy"], "Fail", "{name}");
         assert_eq!(entry["sideEffects"], "None", "{name}");
         assert_eq!(entry["timeoutSeconds"], 5, "{name}");
+        // Muster's own word comes before the apiserver gives up.
+        let deadline = muster::server::Config::default().review_deadline;
+        assert!(deadline < std::time::Duration::from_secs(5));
         assert_eq!(entry["matchPolicy"], "Equivalent", "{name}");
         let client = &entry["clientConfig"];
         assert_eq!(client["service"]["port"], 443, "{name}");
