@@ -266,3 +266,42 @@ fn a_jobset_that_muster_never_stamped_gets_no_objects_and_is_told() {
     assert!(actions.apply.is_empty());
     assert!(actions.refused.unwrap().contains("created without Muster"));
 }
+
+/// Only such a JobSet is ever suspended or resumed by Muster.
+#[test]
+fn a_gang_is_revived_only_on_a_jobset_of_musters_own_and_where_the_scheduler_forgets() {
+    let yunikorn = Snapshot::assumed(SchedulerKind::YUNIKORN, Dialect::V1_37);
+    let orphans = |jobset: &Value| decide(jobset, &[], &[], &yunikorn).orphans.is_some();
+    let mut jobset = stored(&yunikorn);
+    assert!(orphans(&jobset));
+    jobset["spec"]["suspend"] = json!(true);
+    assert!(orphans(&jobset), "it waits for its resume");
+    let change = |change: fn(&mut Value)| {
+        let mut jobset = jobset.clone();
+        change(&mut jobset);
+        jobset
+    };
+    let foreign = change(|jobset| jobset["spec"]["managedBy"] = json!("example.com/other"));
+    let deleting = change(|jobset| {
+        jobset["metadata"]["deletionTimestamp"] = json!("2026-11-16T00:00:00Z");
+    });
+    let over = change(|jobset| jobset["status"] = json!({"terminalState": "Completed"}));
+    let unstamped = change(|jobset| {
+        let groups = jobset["spec"]["replicatedJobs"].as_array_mut().unwrap();
+        for group in groups {
+            group["template"]["metadata"] = json!({});
+            group["template"]["spec"]["template"]["metadata"] = json!({});
+        }
+    });
+    let no_gang = change(|jobset| {
+        jobset["metadata"]["annotations"] = json!({});
+        jobset["spec"]["gangConfig"] = Value::Null;
+        for group in jobset["spec"]["replicatedJobs"].as_array_mut().unwrap() {
+            group["gangConfig"] = Value::Null;
+        }
+    });
+    let elsewhere = stored(&native(Dialect::V1_37));
+    for other in [foreign, deleting, over, unstamped, no_gang, elsewhere] {
+        assert!(!orphans(&other), "{other}");
+    }
+}

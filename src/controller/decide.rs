@@ -51,7 +51,8 @@ pub struct Actions {
     pub gangs: Vec<GangStatus>,
     /// Objects of gangs that wait, on a scheduler that does not notice new room by itself.
     pub sleepers: Vec<DynamicObject>,
-    /// Why gangs that wait never start once a waiting member is deleted, if so.
+    /// Why gangs that wait never start once a waiting member is deleted, if so. Muster suspends and
+    /// resumes no workload of which this is not said.
     pub orphans: Option<&'static str>,
     /// The queue of gangs that wait.
     pub queue: Option<Queue>,
@@ -104,6 +105,7 @@ pub fn decide(seen: &Seen<'_>, cluster: &Snapshot) -> Actions {
     actions.timeout = timeout(seen.workload.facts(), &judged.plan);
     let suspended = life == Life::Suspended && !judged.plan.parts.is_empty();
     actions.suspended = suspended.then_some(seen.workload.facts().kind.name);
+    actions.orphans = orphans(seen.workload, life, &judged);
     let wanted = match life {
         Life::Live => wanted(&grouped, &judged, cluster, &mut actions),
         _ => Vec::new(),
@@ -128,6 +130,13 @@ pub fn decide(seen: &Seen<'_>, cluster: &Snapshot) -> Actions {
 
 fn name(object: &DynamicObject) -> Option<&str> {
     object.metadata.name.as_deref()
+}
+
+/// Why gangs that wait are lost with a member, where the workload has gangs of Muster's.
+fn orphans(workload: &dyn Workload, life: Life, judged: &Judged) -> Option<&'static str> {
+    let lives = matches!(life, Life::Live | Life::Suspended);
+    let backend = judged.backend.filter(|_| lives)?;
+    backend.orphans().filter(|_| site::is_stamped(workload))
 }
 
 /// How long a gang may wait, and what happens then.
@@ -232,7 +241,6 @@ fn follow(
     }
     missing_pods::explain(&gangs, grouped.seen.partners, &mut statuses);
     let objects = partners::objects(grouped, plan, backend, owner, gangs, &mut statuses);
-    actions.orphans = backend.orphans();
     if statuses.iter().any(GangStatus::waits) {
         actions.queue = backend.queue(plan);
     }
