@@ -77,8 +77,8 @@ pub fn itself(meta: &Meta<'_>, namespace: &str) -> WorkloadRef {
     WorkloadRef::new(namespace, meta.name.as_deref().unwrap_or_default())
 }
 
-/// Looks at a workload of the circle from one of the same kind that names it. When it does not name that one back, this is
-/// all that is said of it: it may belong to somebody else.
+/// Looks at a workload of the circle from one of the same kind that names it. Of one that does not
+/// name that one back nothing is said, not even that it exists: it may belong to somebody else.
 pub fn look(
     kind: &'static str,
     workload: WorkloadRef,
@@ -88,7 +88,7 @@ pub fn look(
     cluster: &Snapshot,
 ) -> Partner {
     let state = match found {
-        None => PartnerState::Absent("it does not exist".to_owned()),
+        None => PartnerState::Absent(unrelated(from)),
         Some(found) => match sides(found, from, circle, cluster) {
             Ok(sides) => PartnerState::Present(sides),
             Err(why) => PartnerState::Absent(why),
@@ -111,7 +111,7 @@ fn sides(
     let kind = workload.facts().kind.name;
     let theirs = circle(workload.meta(), found.namespace);
     if !theirs.contains(from) {
-        return Err(format!("it does not name {from} in {}", keys::BUNDLE_WITH));
+        return Err(unrelated(from));
     }
     // Else the two sides would not list the same gangs.
     if let Some(other) = theirs.symmetric_difference(ours).next() {
@@ -166,6 +166,12 @@ fn sides(
         side.gangs.push(gang.identity);
     }
     Ok(sides)
+}
+
+/// The same whether the workload exists or not: it may be in a namespace of somebody else.
+fn unrelated(from: &WorkloadRef) -> String {
+    let key = keys::BUNDLE_WITH;
+    format!("it does not exist, or does not name {from} in {key}")
 }
 
 fn reaches_others(backend: &dyn Scheduler) -> bool {
