@@ -10,12 +10,11 @@ use super::bundles::partners::{self, Partner};
 use super::gang_members::GangMembers;
 use super::gang_objects::{self, GangObjects, InUse};
 pub use super::gang_status::{GangStatus, State};
-use super::gang_status::{count, status, stranded};
+use super::gang_status::{status, stranded};
 use crate::gang::{Gang, Owner, Plan, TimeoutAction};
 use crate::judge::{self, Judged};
 use crate::scheduler::abilities::{NewRoom, QuorumChange};
 use crate::scheduler::{self, Queue, Scheduler, Snapshot};
-use crate::workload::seen::PodPhase;
 use crate::workload::{Facts, Life, Origin, SeenPod, Start, Suspension, Unasked, Workload, site};
 
 /// Everything that is known when a workload is looked at.
@@ -168,15 +167,7 @@ fn wanted(
     for start in &outlook.starts {
         match backend(seen.workload, start, judged, cluster) {
             Ok(backend) => {
-                let gangs = gangs(start, backend);
-                objects.extend(follow(
-                    grouped,
-                    backend,
-                    &owner,
-                    &start.plan,
-                    gangs,
-                    actions,
-                ));
+                objects.extend(follow(grouped, backend, &owner, start, actions));
             }
             Err(why) => actions.refused = why.or(actions.refused.take()),
         }
@@ -221,16 +212,17 @@ fn follow(
     grouped: &Grouped<'_>,
     backend: &dyn Scheduler,
     owner: &Owner,
-    plan: &Plan,
-    mut gangs: Vec<Gang<'_>>,
+    start: &Start<'_>,
     actions: &mut Actions,
 ) -> Vec<DynamicObject> {
+    let (plan, mut gangs) = (&*start.plan, gangs(start, backend));
     let mut statuses = Vec::new();
-    for gang in &mut gangs {
-        let members = grouped.members.of(&gang.identity);
+    // The round of the start: a scheduler may not tell rounds apart, but their pods do.
+    for (gang, (_, identity)) in gangs.iter_mut().zip(&start.gangs) {
+        let members = grouped.members.of(identity);
         let mut why = None;
         match backend.abilities().quorum_change {
-            QuorumChange::Live => gang.shrink(count(&members, PodPhase::Succeeded) as u64),
+            QuorumChange::Live => gang.shrink(members.finished() as u64),
             QuorumChange::Never(reason) => why = stranded(gang, &members, reason),
             QuorumChange::NotNeeded => {}
         }

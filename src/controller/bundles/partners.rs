@@ -15,7 +15,7 @@ use kube::core::DynamicObject;
 
 use crate::controller::bundles::missing_pods;
 use crate::controller::decide::{self, GangStatus, Grouped, Seen, State};
-use crate::controller::gang_members::GangMembers;
+use crate::controller::gang_members::{GangMembers, Members};
 use crate::controller::gang_objects::with_hash;
 use crate::gang::{FieldPath, Gang, Identity, Owner, Plan, WorkloadRef};
 use crate::judge;
@@ -155,8 +155,8 @@ fn sides(
         };
         let side = sides.entry(bundle.value.as_str().to_owned()).or_default();
         let members = members.of(&gang.identity);
-        let live = members.iter().filter(|pod| pod.phase.is_live()).count();
-        if has_started(&gang, &members) {
+        let live = members.now().filter(|pod| pod.phase.is_live()).count();
+        if has_started(&members) {
             side.progress = Progress::Started;
         } else {
             let name = format!("{}/{}", found.namespace, gang.name());
@@ -178,14 +178,10 @@ fn reaches_others(backend: &dyn Scheduler) -> bool {
     matches!(backend.abilities().bundle, Bundles::AcrossWorkloads { .. })
 }
 
-/// Whether a member has been placed: then the whole bundle has been placed once. A pod that is being
-/// deleted may be of the round before.
-fn has_started(gang: &Gang<'_>, members: &[&SeenPod]) -> bool {
-    members.iter().any(|pod| {
-        let placed = matches!(pod.phase, PodPhase::Bound | PodPhase::Succeeded);
-        // Finished pods of an earlier round are kept (Kueue may have suspended it in between).
-        placed && !pod.going && pod.gang.round == gang.identity.round
-    })
+/// Whether a member has been placed: then the whole bundle has been placed once.
+fn has_started(members: &Members<'_>) -> bool {
+    let placed = |pod: &SeenPod| matches!(pod.phase, PodPhase::Bound | PodPhase::Succeeded);
+    members.now().any(placed)
 }
 
 /// What a bundle of one side does next.
@@ -245,7 +241,7 @@ fn next(
     grouped: &Grouped<'_>,
     most: usize,
 ) -> Next {
-    let started = |gang: &Gang<'_>| has_started(gang, &grouped.members.of(&gang.identity));
+    let started = |gang: &Gang<'_>| has_started(&grouped.members.of(&gang.identity));
     if gangs.iter().any(started) {
         return Next::Alone;
     }
