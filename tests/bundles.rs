@@ -180,7 +180,8 @@ fn a_side_whose_partner_is_missing_makes_nothing_and_says_whom_it_waits_for() {
     a.members(PodPhase::Pending, 4);
     let actions = decide(0, &[a]);
     assert!(actions.apply.is_empty() && actions.delete.is_empty());
-    let why = "the bundle \"ring\" waits for JobSet web/b: it does not exist";
+    let why = "the bundle \"ring\" waits for JobSet web/b: it does not exist, or does not name ml/a \
+               in muster.dev/bundle-with";
     assert_eq!(waits_for(&actions), why);
 }
 
@@ -233,6 +234,19 @@ fn a_partner_that_cannot_start_is_named_with_the_reason() {
         let why = waits_for(&actions);
         assert!(why.contains(reason), "{why} should say: {reason}");
         assert!(actions.apply.is_empty(), "{reason}");
+    }
+}
+
+/// Whoever may create a JobSet in one namespace learns nothing of the others.
+#[test]
+fn what_is_said_of_a_partner_that_does_not_name_back_is_what_is_said_of_none() {
+    let [mut a, mut b] = two();
+    a.members(PodPhase::Pending, 4);
+    let alone = decide(0, &[a.clone()]);
+    for with in [json!("ml/other"), Value::Null] {
+        b.jobset["metadata"]["annotations"][WITH] = with;
+        let both = decide(0, &[a.clone(), b.clone()]);
+        assert_eq!(waits_for(&both), waits_for(&alone));
     }
 }
 

@@ -9,7 +9,7 @@ use k8s_openapi::jiff::Timestamp;
 use kube::core::DynamicObject;
 use muster::cli::admit;
 use muster::controller::decide::{self, Actions, Seen, State};
-use muster::gang::{Attempt, Identity, PartName, SchedulerKind};
+use muster::gang::{Attempt, Identity, PartName, Round, SchedulerKind};
 use muster::scheduler::{Dialect, Snapshot};
 use muster::workload::seen::{LinkState, PodPhase};
 use muster::workload::{Object, SeenPod, jobset};
@@ -67,6 +67,20 @@ fn pod(index: u32, attempt: u32, phase: PodPhase) -> SeenPod {
         going: false,
         unscheduled: (phase == PodPhase::Pending).then(|| "no room".into()),
     }
+}
+
+fn of_round(round: u32, pod: SeenPod) -> SeenPod {
+    let mut gang = Identity::clone(&pod.gang);
+    gang.round = Round(round);
+    SeenPod {
+        uid: format!("{}-{round}", pod.uid),
+        gang: Arc::new(gang),
+        ..pod
+    }
+}
+
+fn dying(pod: SeenPod) -> SeenPod {
+    SeenPod { going: true, ..pod }
 }
 
 fn kinds(objects: &[DynamicObject]) -> Vec<&str> {
@@ -265,4 +279,96 @@ fn a_jobset_that_muster_never_stamped_gets_no_objects_and_is_told() {
     let actions = decide(jobset, &[], &[], &cluster);
     assert!(actions.apply.is_empty());
     assert!(actions.refused.unwrap().contains("created without Muster"));
+}
+
+#[test]
+fn a_resumed_gang_is_not_scheduled_by_the_dying_pods_of_its_last_round() {
+    for scheduler in [SchedulerKind::NATIVE, SchedulerKind::VOLCANO] {
+        let cluster = Snapshot::assumed(scheduler, Dialect::V1_37);
+        let mut jobset = stored(&cluster);
+        jobset["metadata"]["annotations"]["muster.dev/round"] = json!("1");
+        let state = |pods: &[SeenPod]| decide(&jobset, pods, &[], &cluster).gangs[0].state.clone();
+        let four = |round, phase| (0..4).map(move |_| of_round(round, pod(0, 0, phase)));
+        let mut pods: Vec<SeenPod> = four(0, PodPhase::Bound).map(dying).collect();
+        assert_eq!(state(&pods), State::Empty, "{scheduler}");
+        pods.extend(four(1, PodPhase::Pending));
+        let waits = State::Waiting(Some("no room".into()));
+        assert_eq!(state(&pods), waits, "{scheduler}");
+        pods.truncate(4);
+        pods.extend(four(1, PodPhase::Bound));
+        assert_eq!(state(&pods), State::Scheduled, "{scheduler}");
+        pods[7].going = true;
+        assert_eq!(state(&pods), State::Waiting(None), "{scheduler}");
+    }
+}
+
+#[test]
+fn members_that_finished_before_a_suspension_neither_place_the_others_nor_hold_them_back() {
+    let cluster = native(Dialect::V1_37);
+    let mut jobset = stored(&cluster);
+    jobset["metadata"]["annotations"]["muster.dev/round"] = json!("1");
+    let done = (0..2).map(|_| of_round(0, pod(0, 0, PodPhase::Succeeded)));
+    for (phase, scheduled) in [(PodPhase::Pending, false), (PodPhase::Bound, true)] {
+        let now = (0..2).map(|_| of_round(1, pod(0, 0, phase)));
+        let pods: Vec<SeenPod> = done.clone().chain(now).collect();
+        let gang = &decide(&jobset, &pods, &[], &cluster).gangs[0];
+        assert_eq!(gang.state == State::Scheduled, scheduled, "{gang:?}");
+        assert_eq!(gang.quorum, 2);
+    }
+}
+
+/// Kubernetes keeps a PodGroup until no pod refers to it (1.36), a new one of its name is refused
+/// until then, and the pods of the next round refer to it too: deleted early, it would be deleted as
+/// soon as all of them are replaced.
+#[test]
+fn a_native_gang_that_is_resumed_before_its_pods_are_gone_keeps_its_object() {
+    let cluster = native(Dialect::V1_37);
+    let mut jobset = stored(&cluster);
+    let made = decide(&jobset, &[], &[], &cluster).apply;
+    let pods: Vec<SeenPod> = (0..3).map(|i| dying(pod(i, 0, PodPhase::Bound))).collect();
+    jobset["spec"]["suspend"] = json!(true);
+    assert!(decide(&jobset, &pods, &made, &cluster).delete.is_empty());
+    jobset["spec"]["suspend"] = json!(false);
+    jobset["metadata"]["annotations"]["muster.dev/round"] = json!("1");
+    let resumed = decide(&jobset, &pods, &made, &cluster);
+    assert!(resumed.apply.is_empty() && resumed.delete.is_empty());
+}
+
+/// Only such a JobSet is ever suspended or resumed by Muster.
+#[test]
+fn a_gang_is_revived_only_on_a_jobset_of_musters_own_and_where_the_scheduler_forgets() {
+    let yunikorn = Snapshot::assumed(SchedulerKind::YUNIKORN, Dialect::V1_37);
+    let orphans = |jobset: &Value| decide(jobset, &[], &[], &yunikorn).orphans.is_some();
+    let mut jobset = stored(&yunikorn);
+    assert!(orphans(&jobset));
+    jobset["spec"]["suspend"] = json!(true);
+    assert!(orphans(&jobset), "it waits for its resume");
+    let change = |change: fn(&mut Value)| {
+        let mut jobset = jobset.clone();
+        change(&mut jobset);
+        jobset
+    };
+    let foreign = change(|jobset| jobset["spec"]["managedBy"] = json!("example.com/other"));
+    let deleting = change(|jobset| {
+        jobset["metadata"]["deletionTimestamp"] = json!("2026-11-16T00:00:00Z");
+    });
+    let over = change(|jobset| jobset["status"] = json!({"terminalState": "Completed"}));
+    let unstamped = change(|jobset| {
+        let groups = jobset["spec"]["replicatedJobs"].as_array_mut().unwrap();
+        for group in groups {
+            group["template"]["metadata"] = json!({});
+            group["template"]["spec"]["template"]["metadata"] = json!({});
+        }
+    });
+    let no_gang = change(|jobset| {
+        jobset["metadata"]["annotations"] = json!({});
+        jobset["spec"]["gangConfig"] = Value::Null;
+        for group in jobset["spec"]["replicatedJobs"].as_array_mut().unwrap() {
+            group["gangConfig"] = Value::Null;
+        }
+    });
+    let elsewhere = stored(&native(Dialect::V1_37));
+    for other in [foreign, deleting, over, unstamped, no_gang, elsewhere] {
+        assert!(!orphans(&other), "{other}");
+    }
 }

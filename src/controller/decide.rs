@@ -10,12 +10,11 @@ use super::bundles::partners::{self, Partner};
 use super::gang_members::GangMembers;
 use super::gang_objects::{self, GangObjects, InUse};
 pub use super::gang_status::{GangStatus, State};
-use super::gang_status::{count, status, stranded};
+use super::gang_status::{status, stranded};
 use crate::gang::{Gang, Owner, Plan, TimeoutAction};
 use crate::judge::{self, Judged};
 use crate::scheduler::abilities::{NewRoom, QuorumChange};
 use crate::scheduler::{self, Queue, Scheduler, Snapshot};
-use crate::workload::seen::PodPhase;
 use crate::workload::{Facts, Life, Origin, SeenPod, Start, Suspension, Unasked, Workload, site};
 
 /// Everything that is known when a workload is looked at.
@@ -51,7 +50,8 @@ pub struct Actions {
     pub gangs: Vec<GangStatus>,
     /// Objects of gangs that wait, on a scheduler that does not notice new room by itself.
     pub sleepers: Vec<DynamicObject>,
-    /// Why gangs that wait never start once a waiting member is deleted, if so.
+    /// Why gangs that wait never start once a waiting member is deleted, if so. Muster suspends and
+    /// resumes no workload of which this is not said.
     pub orphans: Option<&'static str>,
     /// The queue of gangs that wait.
     pub queue: Option<Queue>,
@@ -104,6 +104,7 @@ pub fn decide(seen: &Seen<'_>, cluster: &Snapshot) -> Actions {
     actions.timeout = timeout(seen.workload.facts(), &judged.plan);
     let suspended = life == Life::Suspended && !judged.plan.parts.is_empty();
     actions.suspended = suspended.then_some(seen.workload.facts().kind.name);
+    actions.orphans = orphans(seen.workload, life, &judged);
     let wanted = match life {
         Life::Live => wanted(&grouped, &judged, cluster, &mut actions),
         _ => Vec::new(),
@@ -128,6 +129,13 @@ pub fn decide(seen: &Seen<'_>, cluster: &Snapshot) -> Actions {
 
 fn name(object: &DynamicObject) -> Option<&str> {
     object.metadata.name.as_deref()
+}
+
+/// Why gangs that wait are lost with a member, where the workload has gangs of Muster's.
+fn orphans(workload: &dyn Workload, life: Life, judged: &Judged) -> Option<&'static str> {
+    let lives = matches!(life, Life::Live | Life::Suspended);
+    let backend = judged.backend.filter(|_| lives)?;
+    backend.orphans().filter(|_| site::is_stamped(workload))
 }
 
 /// How long a gang may wait, and what happens then.
@@ -159,15 +167,7 @@ fn wanted(
     for start in &outlook.starts {
         match backend(seen.workload, start, judged, cluster) {
             Ok(backend) => {
-                let gangs = gangs(start, backend);
-                objects.extend(follow(
-                    grouped,
-                    backend,
-                    &owner,
-                    &start.plan,
-                    gangs,
-                    actions,
-                ));
+                objects.extend(follow(grouped, backend, &owner, start, actions));
             }
             Err(why) => actions.refused = why.or(actions.refused.take()),
         }
@@ -212,16 +212,17 @@ fn follow(
     grouped: &Grouped<'_>,
     backend: &dyn Scheduler,
     owner: &Owner,
-    plan: &Plan,
-    mut gangs: Vec<Gang<'_>>,
+    start: &Start<'_>,
     actions: &mut Actions,
 ) -> Vec<DynamicObject> {
+    let (plan, mut gangs) = (&*start.plan, gangs(start, backend));
     let mut statuses = Vec::new();
-    for gang in &mut gangs {
-        let members = grouped.members.of(&gang.identity);
+    // The round of the start: a scheduler may not tell rounds apart, but their pods do.
+    for (gang, (_, identity)) in gangs.iter_mut().zip(&start.gangs) {
+        let members = grouped.members.of(identity);
         let mut why = None;
         match backend.abilities().quorum_change {
-            QuorumChange::Live => gang.shrink(count(&members, PodPhase::Succeeded) as u64),
+            QuorumChange::Live => gang.shrink(members.finished() as u64),
             QuorumChange::Never(reason) => why = stranded(gang, &members, reason),
             QuorumChange::NotNeeded => {}
         }
@@ -232,7 +233,6 @@ fn follow(
     }
     missing_pods::explain(&gangs, grouped.seen.partners, &mut statuses);
     let objects = partners::objects(grouped, plan, backend, owner, gangs, &mut statuses);
-    actions.orphans = backend.orphans();
     if statuses.iter().any(GangStatus::waits) {
         actions.queue = backend.queue(plan);
     }

@@ -5,13 +5,45 @@
 
 use std::collections::HashMap;
 
-use crate::gang::{GangKey, Identity};
+use crate::gang::{GangKey, Identity, Round};
 use crate::workload::SeenPod;
-use crate::workload::seen::LinkState;
+use crate::workload::seen::{LinkState, PodPhase};
 
 /// The members of each gang, of whatever round.
 #[derive(Debug, Default)]
 pub struct GangMembers<'a>(HashMap<GangKey<'a>, Vec<&'a SeenPod>>);
+
+/// The members of one gang. Those of an earlier round are often still there: pods die slowly, and
+/// pods that have finished are kept.
+#[derive(Debug)]
+pub struct Members<'a> {
+    all: Vec<&'a SeenPod>,
+    round: Round,
+}
+
+impl<'a> Members<'a> {
+    /// Those that were made in the gang's round, also if they are being deleted.
+    pub fn of_round(&self) -> impl Iterator<Item = &'a SeenPod> {
+        let pods = self.all.iter().copied();
+        pods.filter(|pod| pod.gang.round == self.round)
+    }
+
+    /// Those that count: of the gang's round, and not being deleted.
+    pub fn now(&self) -> impl Iterator<Item = &'a SeenPod> {
+        self.of_round().filter(|pod| !pod.going)
+    }
+
+    /// How many of those that count are in a phase.
+    pub fn count(&self, phase: PodPhase) -> usize {
+        self.now().filter(|pod| pod.phase == phase).count()
+    }
+
+    /// How many have finished in whatever round: no pod is made for them again.
+    pub fn finished(&self) -> usize {
+        let done = |pod: &&&SeenPod| pod.phase == PodPhase::Succeeded;
+        self.all.iter().filter(done).count()
+    }
+}
 
 impl<'a> GangMembers<'a> {
     pub fn group(pods: &'a [SeenPod]) -> Self {
@@ -22,8 +54,13 @@ impl<'a> GangMembers<'a> {
         Self(members)
     }
 
-    pub fn of(&self, gang: &Identity) -> Vec<&'a SeenPod> {
-        self.0.get(&gang.key()).cloned().unwrap_or_default()
+    /// The members of a gang; its identity tells the round that counts, also on a scheduler that
+    /// does not tell rounds apart.
+    pub fn of(&self, gang: &Identity) -> Members<'a> {
+        Members {
+            all: self.0.get(&gang.key()).cloned().unwrap_or_default(),
+            round: gang.round,
+        }
     }
 }
 
@@ -32,7 +69,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::gang::{Attempt, PartName, Round};
+    use crate::gang::{Attempt, PartName};
 
     fn gang(index: Option<u32>, whole: u32, own: u32) -> Identity {
         Identity {
@@ -52,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn pods_of_other_replicas_and_attempts_are_members_of_other_gangs() {
+    fn pods_of_other_replicas_attempts_and_rounds_are_members_of_other_gangs() {
         let later = Identity {
             round: Round(1),
             ..gang(Some(0), 0, 0)
@@ -66,10 +103,11 @@ mod tests {
         ];
         let members = GangMembers::group(&pods);
         let of = |index, whole, own| {
-            let uids = members.of(&gang(index, whole, own)).into_iter();
-            uids.map(|pod| pod.uid.as_str()).collect::<Vec<_>>()
+            let members = members.of(&gang(index, whole, own));
+            let uids = members.now().map(|pod| pod.uid.as_str());
+            uids.collect::<Vec<_>>()
         };
-        assert_eq!(of(Some(0), 0, 0), ["first", "resumed"]);
+        assert_eq!(of(Some(0), 0, 0), ["first"]);
         assert_eq!(of(Some(0), 0, 1), ["restarted"]);
         assert_eq!(of(None, 0, 0), ["whole"]);
         assert!(of(Some(2), 0, 0).is_empty());
@@ -82,6 +120,12 @@ mod tests {
             ..SeenPod::example()
         };
         let pods = [LinkState::Elsewhere, LinkState::Missing].map(unlinked);
-        assert!(GangMembers::group(&pods).of(&pods[0].gang).is_empty());
+        assert!(
+            GangMembers::group(&pods)
+                .of(&pods[0].gang)
+                .now()
+                .next()
+                .is_none()
+        );
     }
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use k8s_openapi::jiff::Timestamp;
 use kube::core::ObjectMeta;
 
+use super::gang_members::Members;
 use super::gang_objects::GangObjects;
 use crate::gang::Gang;
 use crate::scheduler::Scheduler;
@@ -15,7 +16,7 @@ use crate::workload::seen::PodPhase;
 /// How a gang stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum State {
-    /// No member exists yet.
+    /// No member of this round exists yet.
     Empty,
     /// Fewer than a quorum are on nodes; why, as far as the scheduler says.
     Waiting(Option<String>),
@@ -30,7 +31,7 @@ pub struct GangStatus {
     pub bound: usize,
     pub quorum: u32,
     pub size: u32,
-    /// Members that exist and are not done.
+    /// Members of this round that exist and are neither done nor being deleted.
     pub live: usize,
     /// What to look at when the scheduler places a part of it.
     pub suspect: &'static str,
@@ -71,15 +72,11 @@ impl GangStatus {
     }
 }
 
-pub fn count(pods: &[&SeenPod], phase: PodPhase) -> usize {
-    pods.iter().filter(|pod| pod.phase == phase).count()
-}
-
 /// A pending member whose gang can never have its quorum again, because others have finished.
-pub fn stranded(gang: &Gang<'_>, pods: &[&SeenPod], why: &str) -> Option<String> {
-    let done = count(pods, PodPhase::Succeeded);
-    let waiting = count(pods, PodPhase::Pending);
-    let live = count(pods, PodPhase::Bound) + waiting;
+pub fn stranded(gang: &Gang<'_>, members: &Members<'_>, why: &str) -> Option<String> {
+    let done = members.finished();
+    let waiting = members.count(PodPhase::Pending);
+    let live = members.count(PodPhase::Bound) + waiting;
     let quorum = gang.quorum();
     let stranded = done > 0 && waiting > 0 && live < quorum as usize;
     stranded.then(|| {
@@ -90,45 +87,54 @@ pub fn stranded(gang: &Gang<'_>, pods: &[&SeenPod], why: &str) -> Option<String>
     })
 }
 
+/// How many members must be on nodes or done in this round: what finished in an earlier one is not
+/// made again.
+fn needed(gang: &Gang<'_>, members: &Members<'_>) -> u64 {
+    let before = members.finished() - members.count(PodPhase::Succeeded);
+    let left = gang.part.completions().saturating_sub(before as u64);
+    u64::from(gang.part.quorum()).min(left)
+}
+
 /// How a gang stands by its members and the objects that exist for its workload.
 pub fn status(
     gang: &Gang<'_>,
-    members: &[&SeenPod],
+    members: &Members<'_>,
     made: &GangObjects<'_>,
     backend: &dyn Scheduler,
 ) -> GangStatus {
     let name = gang.name().into_string();
-    let bound = count(members, PodPhase::Bound);
-    let done = count(members, PodPhase::Succeeded);
+    let bound = members.count(PodPhase::Bound);
+    let placed = bound + members.count(PodPhase::Succeeded);
     let object = made.named(&name).first();
-    let state = if members.is_empty() {
+    let state = if members.now().next().is_none() {
         State::Empty
-    } else if bound + done >= gang.quorum() as usize {
+    } else if placed as u64 >= needed(gang, members) {
         State::Scheduled
     } else {
         let own = object.and_then(|object| backend.reason(object));
-        let pods = || members.iter().find_map(|pod| pod.unscheduled.clone());
+        let pods = || members.now().find_map(|pod| pod.unscheduled.clone());
         State::Waiting(own.or_else(pods))
     };
-    let mut pending = members.to_vec();
-    pending.retain(|pod| pod.phase == PodPhase::Pending);
-    // A pod that is being deleted may be of an earlier round.
-    let mut waiting = pending.clone();
-    waiting.retain(|pod| !pod.going);
+    let pending = |pod: &&SeenPod| pod.phase == PodPhase::Pending;
     GangStatus {
         name,
         state,
         bound,
         quorum: gang.quorum(),
         size: gang.part.size(),
-        live: members.iter().filter(|pod| pod.phase.is_live()).count(),
+        live: members.now().filter(|pod| pod.phase.is_live()).count(),
         suspect: backend.suspect(),
         stranded: None,
-        waited: pods_age(&waiting),
-        pending: pending.iter().map(|pod| pod.uid.clone()).collect(),
+        waited: pods_age(members.now().filter(pending)),
+        // Also those that are being deleted: a member is lost when it is gone.
+        pending: members
+            .of_round()
+            .filter(pending)
+            .map(|pod| pod.uid.clone())
+            .collect(),
         age: object
             .and_then(|object| age(&object.metadata))
-            .or_else(|| pods_age(members)),
+            .or_else(|| pods_age(members.of_round())),
     }
 }
 
@@ -138,8 +144,8 @@ pub fn age(meta: &ObjectMeta) -> Option<Duration> {
     Some(since(created))
 }
 
-fn pods_age(pods: &[&SeenPod]) -> Option<Duration> {
-    pods.iter().filter_map(|pod| pod.created).min().map(since)
+fn pods_age<'a>(pods: impl Iterator<Item = &'a SeenPod>) -> Option<Duration> {
+    pods.filter_map(|pod| pod.created).min().map(since)
 }
 
 fn since(time: Timestamp) -> Duration {

@@ -59,7 +59,9 @@ pub(crate) enum Resume {
     NewGang,
     /// A new object under the same name: the link cannot change, because a Job's template keeps
     /// its `schedulingGroup` for life (Kubernetes 1.36 and 1.37 refuse the update even while
-    /// the Job is suspended). The object was deleted on suspend, and with it all state.
+    /// the Job is suspended). The object is deleted once the suspended pods are gone, and with it all
+    /// state; a workload that is resumed before keeps it, because no other of its name can be made
+    /// while a pod refers to it, and pods of both rounds do.
     SameGang,
 }
 

@@ -15,7 +15,7 @@ use kube::core::DynamicObject;
 
 use crate::controller::bundles::missing_pods;
 use crate::controller::decide::{self, GangStatus, Grouped, Seen, State};
-use crate::controller::gang_members::GangMembers;
+use crate::controller::gang_members::{GangMembers, Members};
 use crate::controller::gang_objects::with_hash;
 use crate::gang::{FieldPath, Gang, Identity, Owner, Plan, WorkloadRef};
 use crate::judge;
@@ -77,8 +77,8 @@ pub fn itself(meta: &Meta<'_>, namespace: &str) -> WorkloadRef {
     WorkloadRef::new(namespace, meta.name.as_deref().unwrap_or_default())
 }
 
-/// Looks at a workload of the circle from one of the same kind that names it. When it does not name that one back, this is
-/// all that is said of it: it may belong to somebody else.
+/// Looks at a workload of the circle from one of the same kind that names it. Of one that does not
+/// name that one back nothing is said, not even that it exists: it may belong to somebody else.
 pub fn look(
     kind: &'static str,
     workload: WorkloadRef,
@@ -88,7 +88,7 @@ pub fn look(
     cluster: &Snapshot,
 ) -> Partner {
     let state = match found {
-        None => PartnerState::Absent("it does not exist".to_owned()),
+        None => PartnerState::Absent(unrelated(from)),
         Some(found) => match sides(found, from, circle, cluster) {
             Ok(sides) => PartnerState::Present(sides),
             Err(why) => PartnerState::Absent(why),
@@ -111,7 +111,7 @@ fn sides(
     let kind = workload.facts().kind.name;
     let theirs = circle(workload.meta(), found.namespace);
     if !theirs.contains(from) {
-        return Err(format!("it does not name {from} in {}", keys::BUNDLE_WITH));
+        return Err(unrelated(from));
     }
     // Else the two sides would not list the same gangs.
     if let Some(other) = theirs.symmetric_difference(ours).next() {
@@ -155,8 +155,8 @@ fn sides(
         };
         let side = sides.entry(bundle.value.as_str().to_owned()).or_default();
         let members = members.of(&gang.identity);
-        let live = members.iter().filter(|pod| pod.phase.is_live()).count();
-        if has_started(&gang, &members) {
+        let live = members.now().filter(|pod| pod.phase.is_live()).count();
+        if has_started(&members) {
             side.progress = Progress::Started;
         } else {
             let name = format!("{}/{}", found.namespace, gang.name());
@@ -168,18 +168,20 @@ fn sides(
     Ok(sides)
 }
 
+/// The same whether the workload exists or not: it may be in a namespace of somebody else.
+fn unrelated(from: &WorkloadRef) -> String {
+    let key = keys::BUNDLE_WITH;
+    format!("it does not exist, or does not name {from} in {key}")
+}
+
 fn reaches_others(backend: &dyn Scheduler) -> bool {
     matches!(backend.abilities().bundle, Bundles::AcrossWorkloads { .. })
 }
 
-/// Whether a member has been placed: then the whole bundle has been placed once. A pod that is being
-/// deleted may be of the round before.
-fn has_started(gang: &Gang<'_>, members: &[&SeenPod]) -> bool {
-    members.iter().any(|pod| {
-        let placed = matches!(pod.phase, PodPhase::Bound | PodPhase::Succeeded);
-        // Finished pods of an earlier round are kept (Kueue may have suspended it in between).
-        placed && !pod.going && pod.gang.round == gang.identity.round
-    })
+/// Whether a member has been placed: then the whole bundle has been placed once.
+fn has_started(members: &Members<'_>) -> bool {
+    let placed = |pod: &SeenPod| matches!(pod.phase, PodPhase::Bound | PodPhase::Succeeded);
+    members.now().any(placed)
 }
 
 /// What a bundle of one side does next.
@@ -239,7 +241,7 @@ fn next(
     grouped: &Grouped<'_>,
     most: usize,
 ) -> Next {
-    let started = |gang: &Gang<'_>| has_started(gang, &grouped.members.of(&gang.identity));
+    let started = |gang: &Gang<'_>| has_started(&grouped.members.of(&gang.identity));
     if gangs.iter().any(started) {
         return Next::Alone;
     }

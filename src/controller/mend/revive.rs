@@ -44,6 +44,11 @@ impl Revivals {
         if workload.facts().suspension == Suspension::None {
             return Revival::Nothing;
         }
+        // Anybody may have written the annotation: it counts only where Muster writes it itself.
+        let Some(why) = actions.orphans else {
+            self.forget(uid);
+            return Revival::Nothing;
+        };
         let meta = workload.meta();
         // Kueue alone suspends and resumes the workloads of its queues.
         let ours = meta.label(keys::KUEUE_QUEUE).is_none();
@@ -55,10 +60,6 @@ impl Revivals {
                 _ => Revival::Forget,
             };
         }
-        let Some(why) = actions.orphans else {
-            self.forget(uid);
-            return Revival::Nothing;
-        };
         let lost = self.lost(uid, pods, &actions.gangs).join(", ");
         if lost.is_empty() {
             return Revival::Nothing;
@@ -199,6 +200,19 @@ mod tests {
         assert_eq!(look(&revivals, &jobset, &waiting(&["a"])), Revival::Nothing);
         let lost = look(&revivals, &jobset, &waiting(&["b"]));
         assert!(matches!(lost, Revival::Tell(_)), "{lost:?}");
+    }
+
+    #[test]
+    fn a_marked_jobset_without_a_gang_of_musters_is_not_written_to() {
+        for suspend in [true, false] {
+            let marked = json!({"metadata": {"annotations": {"muster.dev/reviving": "true"}},
+                "spec": {"suspend": suspend}});
+            let json = marked.to_string();
+            let object = Object::read(&jobset::KIND, &json);
+            let workload = object.workload().unwrap();
+            let revival = Revivals::default().check("4d1c", workload, &[], &Actions::default());
+            assert_eq!(revival, Revival::Nothing);
+        }
     }
 
     #[test]

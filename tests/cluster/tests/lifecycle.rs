@@ -3,6 +3,7 @@
 use anyhow::{Result, ensure};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
+use kube::api::{Api, Patch, PatchParams};
 use serde_json::json;
 
 use super::words::{WHOLE, group, jobset, with_mode};
@@ -108,6 +109,71 @@ pub async fn a_suspended_gang_is_removed_and_comes_back_when_resumed(
         .patch_jobset(json!({"spec": {"suspend": false}}))
         .await?;
     sandbox.gangs(1).await?;
+    sandbox.all_bound(4).await?;
+    sandbox.condition("GangScheduled").await?;
+    Ok(())
+}
+
+/// Holds back what is deleted, as a long grace period would.
+const SLOW: &str = "example.com/slow";
+
+/// Changes the finalizers of each pod. The Job controller writes them too, so a conflict is tried
+/// again.
+async fn change_finalizers(sandbox: &Sandbox, change: fn(&mut Vec<String>)) -> Result<()> {
+    let api: Api<Pod> = Api::namespaced(sandbox.client(), &sandbox.namespace);
+    let all = async || {
+        for pod in sandbox.pods().await? {
+            let mut finalizers = pod.finalizers().to_vec();
+            change(&mut finalizers);
+            if finalizers != pod.finalizers() {
+                let version = pod.resource_version();
+                let patch =
+                    json!({"metadata": {"finalizers": finalizers, "resourceVersion": version}});
+                let params = PatchParams::default();
+                api.patch(&pod.name_any(), &params, &Patch::Merge(patch))
+                    .await?;
+            }
+        }
+        Ok(())
+    };
+    sandbox.wait_for("the pods' finalizers", all).await
+}
+
+fn hold(finalizers: &mut Vec<String>) {
+    release(finalizers);
+    finalizers.push(SLOW.to_owned());
+}
+
+fn release(finalizers: &mut Vec<String>) {
+    finalizers.retain(|finalizer| finalizer != SLOW);
+}
+
+/// The node is full of dying pods, so that none of the new ones can be placed.
+pub async fn a_gang_that_is_resumed_while_its_old_pods_die_is_not_said_to_be_placed(
+    sandbox: Sandbox,
+) -> Result<()> {
+    sandbox.nodes(1, 4).await?;
+    sandbox
+        .apply(&jobset(WHOLE, "", &[group("workers", 2, 2, "")]))
+        .await?;
+    sandbox.all_bound(4).await?;
+    sandbox.condition("GangScheduled").await?;
+    change_finalizers(&sandbox, hold).await?;
+    for (suspend, reason) in [(true, "GangSuspended"), (false, "GangWaiting")] {
+        sandbox
+            .patch_jobset(json!({"spec": {"suspend": suspend}}))
+            .await?;
+        sandbox.condition(reason).await?;
+    }
+    sandbox
+        .wait_for("the pods of both rounds", async || {
+            let pods = sandbox.pods().await?.len();
+            ensure!(pods == 8, "{pods} pods exist");
+            Ok(())
+        })
+        .await?;
+    sandbox.condition("GangWaiting").await?;
+    change_finalizers(&sandbox, release).await?;
     sandbox.all_bound(4).await?;
     sandbox.condition("GangScheduled").await?;
     Ok(())

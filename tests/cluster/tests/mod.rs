@@ -53,6 +53,7 @@ pub fn all() -> Vec<Test> {
         test(lws::neighbours::installing_muster_rolls_no_replica),
         test(lifecycle::a_restart_is_a_new_gang_and_the_old_one_goes),
         test(lifecycle::a_suspended_gang_is_removed_and_comes_back_when_resumed),
+        test(lifecycle::a_gang_that_is_resumed_while_its_old_pods_die_is_not_said_to_be_placed),
         test(endings::a_finished_gang_leaves_nothing),
         test(lifecycle::a_jobset_created_anew_under_its_name_gets_a_gang_of_its_own),
         test(lifecycle::a_replacement_is_placed_after_members_have_finished),

@@ -75,7 +75,10 @@ pub async fn gangs_of_two_namespaces_start_together(a: Sandbox) -> Result<()> {
     a.apply(&side(&b)).await?;
     a.stays_unbound("0", PODS).await?;
     let note = a.told("GangWaiting").await?;
-    let missing = format!("waits for JobSet {}/train: it does not exist", b.namespace);
+    let missing = format!(
+        "waits for JobSet {}/train: it does not exist, or",
+        b.namespace
+    );
     ensure!(note.contains(&missing), "{note}");
     b.apply(&side(&a)).await?;
     both_bound(&a, &b).await?;
@@ -110,7 +113,7 @@ pub async fn a_partner_that_does_not_name_back_is_told(a: Sandbox) -> Result<()>
     b.all_bound(PODS).await?;
     a.stays_unbound("0", PODS).await?;
     let note = a.told("GangWaiting").await?;
-    let unnamed = format!("it does not name {}/train", a.namespace);
+    let unnamed = format!("it does not exist, or does not name {}/train", a.namespace);
     ensure!(note.contains(&unnamed), "{note}");
     b.clear().await
 }
