@@ -201,3 +201,24 @@ async fn a_second_signal_ends_the_drain_at_once() {
     assert!(matches!(end, Err(Error::Aborted("SIGTERM"))), "{end:?}");
     assert!(refuses_connections(server.webhook).await);
 }
+
+#[tokio::test]
+async fn trouble_makes_a_server_unready_and_ends_it_in_order() {
+    let _turn = SIGNALS.lock().await;
+    let certificates = Arc::new(in_memory(Subject::default()));
+    let server = Server::bind(with_lame_duck(millis(1000)), certificates, echo());
+    let (trouble, told) = tokio::sync::oneshot::channel::<()>();
+    let (server, ended) = support::run_until(server.await.unwrap(), async move {
+        let _ = told.await;
+    });
+    assert_eq!(admin(server.admin, "/readyz").await.status, StatusCode::OK);
+    trouble.send(()).unwrap();
+    within(5, async {
+        while admin(server.admin, "/readyz").await.status == StatusCode::OK {
+            tokio::time::sleep(millis(10)).await;
+        }
+    })
+    .await;
+    assert_eq!(post(&server, "/mutate", "x").await.status, StatusCode::OK);
+    within(10, ended).await.unwrap().unwrap();
+}

@@ -3,6 +3,7 @@
 //! Must not know the rules of a gang; it hands objects over and prints what comes back.
 
 pub mod admit;
+pub mod background;
 pub mod check;
 mod connect;
 pub mod crd;

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use arc_swap::ArcSwap;
-use tokio::task::JoinSet;
 
+use super::background::{Background, Ended};
 use super::connect::{self, ConnectError};
 use crate::admission;
 use crate::args::Serve;
@@ -55,9 +55,11 @@ pub enum ServeError {
     /// Signals cannot be caught.
     #[error("cannot listen to signals: {0}")]
     Io(#[from] std::io::Error),
+    #[error("stopped because {0}")]
+    Background(Ended),
 }
 
-/// Serves until SIGTERM or SIGINT.
+/// Serves until SIGTERM or SIGINT, or until a part of it is gone: kubelet starts it again.
 pub async fn run(args: Serve) -> Result<(), ServeError> {
     let client = connect::server(args.kubeconfig.as_deref()).await?;
     let cluster: Cluster = Arc::new(ArcSwap::from_pointee(args.cluster.snapshot()));
@@ -95,7 +97,7 @@ pub async fn run(args: Serve) -> Result<(), ServeError> {
     if let Err(error) = announce(&server, args.tls_dir.as_deref()) {
         tracing::debug!(%error, "cannot print the addresses");
     }
-    let mut background = JoinSet::new();
+    let mut background = Background::default();
     if let Some(keeper) = keeper {
         let trust = keeper.trust();
         let carried = move || match *trust.borrow() {
@@ -103,23 +105,27 @@ pub async fn run(args: Serve) -> Result<(), ServeError> {
             Trust::Missing => Err("the webhook configurations do not carry the CA yet".to_owned()),
         };
         server.ready_when("ca-bundle", Box::new(carried));
-        background.spawn(keeper.run(CA_POLL));
+        background.spawn("keeper of the CA", keeper.run(CA_POLL));
     }
-    let election = client.map(|client| {
+    let mut election = client.map(|client| {
         let default = args.cluster.schedulers.scheduler();
         let snapshot = controller::keep_snapshot(client.clone(), default, Arc::clone(&cluster));
-        background.spawn(snapshot);
+        background.spawn("snapshot of the cluster", snapshot);
         let timing = Timing::default();
         let (leadership, election) =
             Election::start(client.clone(), &args.namespace, &args.identity, timing);
-        background.spawn(controller::lead(client, cluster, leadership));
+        let reconciler = controller::lead(client, cluster, leadership);
+        background.spawn("reconciler", reconciler);
         election
     });
-    let ended = server.run_until_signalled(signals).await;
+    let mut gone = None;
+    let trouble = async { gone = Some(background.watch_over(&mut election).await) };
+    let served = server.run_until(signals, trouble).await;
     if let Some(election) = election {
         election.release().await;
     }
-    Ok(ended?)
+    served?;
+    gone.map_or(Ok(()), |ended| Err(ServeError::Background(ended)))
 }
 
 fn certificates(tls_dir: Option<&Path>) -> Result<Certificates, ServeError> {

@@ -201,8 +201,13 @@ impl Server {
         Ok(())
     }
 
-    /// Serves until a signal, then drains; a second signal ends the drain.
-    pub async fn run_until_signalled(self, mut signals: Signals) -> Result<(), Error> {
+    /// Serves until a signal, or until `trouble` is there, then drains: not ready from then on. A
+    /// further signal ends the drain.
+    pub async fn run_until(
+        self,
+        mut signals: Signals,
+        trouble: impl Future<Output = ()>,
+    ) -> Result<(), Error> {
         let (drain, drained) = tokio::sync::oneshot::channel::<()>();
         let mut run = std::pin::pin!(self.run(async move {
             let _ = drained.await;
@@ -210,6 +215,7 @@ impl Server {
         tokio::select! {
             ended = run.as_mut() => return ended,
             signal = signals.next() => tracing::info!(signal, "asked to stop"),
+            () = trouble => {}
         }
         let _ = drain.send(());
         tokio::select! {

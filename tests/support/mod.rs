@@ -3,6 +3,7 @@
 // Each test file is a crate of its own and uses a part of this.
 #![allow(dead_code)]
 
+pub mod apiserver;
 pub mod client;
 pub mod secret;
 
@@ -112,9 +113,17 @@ pub fn run(server: Server) -> Running {
 
 /// Runs a bound server until this process gets a signal.
 pub fn run_until_signalled(server: Server) -> (Running, Ended) {
+    run_until(server, std::future::pending())
+}
+
+/// The same, or until there is trouble.
+pub fn run_until(
+    server: Server,
+    trouble: impl Future<Output = ()> + Send + 'static,
+) -> (Running, Ended) {
     let running = Running::of(&server);
     let signals = Signals::install().expect("signals");
-    (running, tokio::spawn(server.run_until_signalled(signals)))
+    (running, tokio::spawn(server.run_until(signals, trouble)))
 }
 
 pub fn answer(phase: Phase, body: &[u8]) -> Answer {

@@ -85,12 +85,13 @@ impl Configuration {
 pub struct Installed(pub Vec<Configuration>);
 
 impl Installed {
-    /// What holds once every configuration is written.
+    /// What holds once every configuration is written. One of them is enough: a user may do
+    /// without some, and deleting one must not take every replica out of service.
     pub fn trust(&self) -> Trust {
-        if self.0.len() == ALL.len() {
-            Trust::Carried
-        } else {
+        if self.0.is_empty() {
             Trust::Missing
+        } else {
+            Trust::Carried
         }
     }
 
@@ -137,8 +138,9 @@ impl Configurations {
         Ok(())
     }
 
-    /// An item for each change, whoever made it. A watch by name, which is all that the role
-    /// allows.
+    /// An item for each change, whoever made it, and for each list that a watch begins with: what
+    /// changed between the last look and that list comes with no event of its own. A watch by
+    /// name, which is all that the role allows.
     pub fn changes(&self) -> BoxStream<'static, ()> {
         let streams = ALL.map(|(kind, name)| {
             let config = watcher::Config::default().fields(&format!("metadata.name={name}"));
@@ -146,8 +148,12 @@ impl Configurations {
                 .default_backoff()
                 .filter_map(|event| async move {
                     match event {
-                        Ok(watcher::Event::Apply(_) | watcher::Event::Delete(_)) => Some(()),
-                        // The first list, or trouble, which the poll covers.
+                        Ok(
+                            watcher::Event::Apply(_)
+                            | watcher::Event::Delete(_)
+                            | watcher::Event::InitDone,
+                        ) => Some(()),
+                        // Parts of a list, or trouble, which the poll covers.
                         _ => None,
                     }
                 })

@@ -10,7 +10,7 @@ mod ring;
 
 use std::time::{Duration, SystemTime};
 
-use futures::StreamExt;
+use futures::{FutureExt as _, StreamExt as _};
 use k8s_openapi::api::core::v1::Secret;
 use kube::Client;
 use kube::api::{Api, ObjectMeta, PostParams};
@@ -27,6 +27,14 @@ pub const SECRET: &str = "muster-ca";
 
 /// How long to wait after a change, so that many changes at once cost few looks.
 const BREATH: Duration = Duration::from_millis(200);
+
+/// How soon to look again after trouble. Sooner than the poll, because a replica may be unready
+/// until then.
+const RETRY: Duration = Duration::from_secs(5);
+
+/// How often a look begins again because somebody else wrote first. Each time somebody else got on,
+/// so that a few replicas never need so many.
+const ATTEMPTS: usize = 10;
 
 /// Why the CA could not be kept.
 #[derive(Debug, thiserror::Error)]
@@ -53,12 +61,25 @@ pub enum Error {
     Certificates(#[from] super::Error),
 }
 
+impl Error {
+    /// Somebody else wrote the configuration, or removed it, after it was read.
+    fn is_out_of_date(&self) -> bool {
+        match self {
+            Self::WriteConfiguration {
+                source: kube::Error::Api(status),
+                ..
+            } => status.is_conflict() || status.is_not_found(),
+            _ => false,
+        }
+    }
+}
+
 /// Whether the apiserver can trust the leaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Trust {
     /// Not written yet, or there is no webhook configuration to write it into.
     Missing,
-    /// Every webhook carries all CAs.
+    /// Every webhook that exists carries all CAs.
     Carried,
 }
 
@@ -103,18 +124,39 @@ impl Keeper {
     pub async fn run(mut self, poll: Duration) {
         let mut changes = self.configurations.changes();
         loop {
+            let mut pause = poll;
             if let Err(error) = self.look(SystemTime::now()).await {
                 tracing::error!(%error, "the CA is not kept");
+                pause = poll.min(RETRY);
             }
             tokio::select! {
-                _ = changes.next() => tokio::time::sleep(BREATH).await,
-                () = tokio::time::sleep(poll) => {}
+                _ = changes.next() => {
+                    tokio::time::sleep(BREATH).await;
+                    // The next look sees them all.
+                    while let Some(Some(())) = changes.next().now_or_never() {}
+                }
+                () = tokio::time::sleep(pause) => {}
             }
         }
     }
 
-    /// One look, with as few writes as are needed: none when all is settled.
+    /// One look, with as few writes as are needed: none when all is settled. Replicas that start at
+    /// the same time write at the same time: the slower one looks again at once, and is no trouble.
     pub async fn look(&mut self, now: SystemTime) -> Result<(), Error> {
+        let before = self.carried.clone();
+        for _ in 1..ATTEMPTS {
+            match self.try_look(&before, now).await {
+                Err(error) if error.is_out_of_date() => {
+                    tracing::debug!(%error, "somebody else wrote first, looking again");
+                }
+                looked => return looked,
+            }
+        }
+        self.try_look(&before, now).await
+    }
+
+    /// `before` is what every webhook carried at the last look.
+    async fn try_look(&mut self, before: &DerSet, now: SystemTime) -> Result<(), Error> {
         // The configurations first: whatever CA they carry is then in the Secret that is read
         // after them, and another replica's new CA is never taken for one that is not ours.
         let found = self.configurations.read().await?;
@@ -123,7 +165,7 @@ impl Keeper {
 
         // A new CA signs when it was there at the last look too: other apiservers hear of a
         // change a little later.
-        let lasting: DerSet = carried.intersection(&self.carried).cloned().collect();
+        let lasting: DerSet = carried.intersection(before).cloned().collect();
         let authority = sign(&ring, &lasting, now)?;
         if authority.certificate_pem() != self.signer.current().certificate_pem() {
             self.signer.replace(authority);

@@ -1,7 +1,7 @@
 //! Muster's own CA against a real apiserver, with the rights that the manifests give.
 
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context, Result, ensure};
 use base64::Engine;
@@ -19,7 +19,7 @@ use muster::certs::{Authority, Certificates, Signer, Source, Subject};
 use muster::gang::SchedulerKind;
 use muster::scheduler::{Dialect, Snapshot};
 use muster::server::{Config, Handler, Server};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::health::{PATIENCE, wait_for};
 use crate::install::{Installed, NAMESPACE, jobset};
@@ -95,6 +95,59 @@ pub async fn replicas_that_start_at_once_agree_on_one_ca(sandbox: Sandbox) -> Re
     Ok(())
 }
 
+/// Twenty fresh starts, each of two replicas at the same instant, on configurations without a CA.
+pub async fn replicas_that_start_at_once_are_ready_within_5_seconds(
+    sandbox: Sandbox,
+) -> Result<()> {
+    let installed = Installed::new(&sandbox.cluster.plane, "starts", 1).await?;
+    let secrets: Api<Secret> = Api::namespaced(installed.plane.client.clone(), NAMESPACE);
+    for start in 0..20 {
+        if secrets.get_opt(SECRET).await?.is_some() {
+            secrets.delete(SECRET, &Default::default()).await?;
+        }
+        for configuration in configurations(&installed).await? {
+            remove_bundles(&installed, &configuration).await?;
+        }
+        let begun = Instant::now();
+        let replicas = (0..2).map(async |_| {
+            let keeper = Keeper::open(installed.client().await?, NAMESPACE).await?;
+            let mut trust = keeper.trust();
+            // So slow a poll that it cannot have helped.
+            let running = tokio::spawn(keeper.run(Duration::from_secs(3600)));
+            let ready = trust.wait_for(|trust| *trust == Trust::Carried);
+            let ready = tokio::time::timeout(Duration::from_secs(5), ready).await;
+            running.abort();
+            ready.with_context(|| format!("start {start}: not ready"))??;
+            anyhow::Ok(())
+        });
+        futures::future::try_join_all(replicas).await?;
+        let took = begun.elapsed();
+        ensure!(took < Duration::from_secs(5), "start {start}: {took:?}");
+        bundles(&installed).await?;
+    }
+    Ok(())
+}
+
+async fn remove_bundles(installed: &Installed, configuration: &DynamicObject) -> Result<()> {
+    let types = configuration.types.as_ref().context("no kind")?;
+    let name = configuration.metadata.name.as_deref().context("no name")?;
+    let hooks = configuration.data["webhooks"].as_array();
+    let carries = |hook: &Value| hook["clientConfig"]["caBundle"].is_string();
+    let removals: Vec<Value> = hooks
+        .context("no webhooks")?
+        .iter()
+        .enumerate()
+        .filter(|(_, hook)| carries(hook))
+        .map(|(i, _)| json!({"op": "remove", "path": format!("/webhooks/{i}/clientConfig/caBundle")}))
+        .collect();
+    let removals: json_patch::Patch = serde_json::from_value(Value::Array(removals))?;
+    let api = installed.objects.api(&types.api_version, &types.kind, "");
+    api.await?
+        .patch(name, &PatchParams::default(), &Patch::<()>::Json(removals))
+        .await?;
+    Ok(())
+}
+
 pub async fn the_bundle_is_written_restored_and_then_left_alone(sandbox: Sandbox) -> Result<()> {
     let installed = Installed::get(&sandbox).await?;
     let keeper = Keeper::open(installed.client().await?, NAMESPACE).await?;
@@ -106,8 +159,6 @@ pub async fn the_bundle_is_written_restored_and_then_left_alone(sandbox: Sandbox
         ensure!(bundle.contains(signer.certificate_pem()), "{bundle}");
     }
 
-    // The watch may still be starting; a removal before that would wait for the poll.
-    tokio::time::sleep(Duration::from_secs(1)).await;
     for (kind, name) in [("Mutating", MUTATING), ("Validating", VALIDATING)] {
         let kind = format!("{kind}WebhookConfiguration");
         let api = installed

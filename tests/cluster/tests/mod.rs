@@ -88,6 +88,7 @@ pub fn all() -> Vec<Test> {
         test(leadership::of_many_candidates_never_two_lead),
         test(leadership::a_leader_that_cannot_reach_the_api_steps_down),
         test(authority::replicas_that_start_at_once_agree_on_one_ca),
+        test(authority::replicas_that_start_at_once_are_ready_within_5_seconds),
         test(authority::the_bundle_is_written_restored_and_then_left_alone),
         test(authority::a_new_ca_is_trusted_before_it_signs),
         test(authority::an_upgrade_may_drop_a_webhook_and_keeps_the_bundle),
