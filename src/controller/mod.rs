@@ -14,6 +14,7 @@
 //!
 //! It calls the same workload adapters and scheduler backends as admission does, and knows no HTTP.
 
+mod backoff;
 pub mod bundles;
 mod cache;
 pub mod decide;

@@ -13,6 +13,7 @@ use kube::runtime::events::{Event, EventType, Recorder, Reporter};
 
 use crate::controller::cache::stored::Stored;
 use crate::controller::decide::{Actions, GangStatus};
+use crate::controller::report::few::{LONGEST, cut, few};
 use crate::controller::report::gang_history::GangHistory;
 use crate::controller::write::Done;
 use crate::gang::TimeoutAction;
@@ -136,7 +137,7 @@ impl EventPublisher {
 
     /// Tells what came of the writes: gangs that are ready for their pods, or what is in the way.
     pub async fn wrote(&self, workload: &Stored, done: &Done, gangs: &[GangStatus]) {
-        let obstacles = done.obstacles.join("; ");
+        let obstacles = few(done.obstacles.iter().map(String::as_str));
         if !obstacles.is_empty() {
             // A gang that lacks an object is not ready for its pods.
             return self.refused(workload, Refusal::Objects, obstacles).await;
@@ -186,7 +187,7 @@ impl EventPublisher {
         let event = Event {
             type_: notice.kind,
             reason: notice.reason.to_owned(),
-            note: Some(notice.note.chars().take(1000).collect()),
+            note: Some(cut(&notice.note, LONGEST)),
             action: "Gang".to_owned(),
             secondary: None,
         };
