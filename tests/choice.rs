@@ -3,9 +3,12 @@
 
 mod common;
 
+use std::sync::Arc;
+
+use common::{Phase, admission};
 use muster::cli::admit;
 use muster::gang::SchedulerKind;
-use muster::scheduler::{self, Snapshot};
+use muster::scheduler::{self, Namespaces, Snapshot};
 use muster::workload::jobset;
 use serde_json::{Value, json};
 
@@ -125,5 +128,51 @@ fn without_a_cluster_nothing_is_missing() {
         let mut jobset = jobset();
         jobset["metadata"]["annotations"]["muster.dev/scheduler"] = json!(name);
         assert_eq!(chosen(&jobset, &common::cluster()).as_deref(), Ok(name));
+    }
+}
+
+/// The answer of the webhook to a JobSet that is created in the namespace `ml`.
+fn answered(jobset: &Value, cluster: &Snapshot) -> Result<(), u16> {
+    let review = json!({
+        "apiVersion": "admission.k8s.io/v1",
+        "kind": "AdmissionReview",
+        "request": {
+            "uid": "u",
+            "kind": {"group": jobset::KIND.group, "kind": jobset::KIND.name},
+            "namespace": "ml",
+            "operation": "CREATE",
+            "object": jobset,
+        },
+    });
+    let body = review.to_string();
+    let answer = admission::answer(Phase::Mutate, body.as_bytes(), cluster);
+    answer.map(|_| ()).map_err(|error| error.status())
+}
+
+#[test]
+fn a_namespace_that_was_not_seen_yet_is_asked_for_again_and_never_guessed() {
+    let seen = |names: &[&str]| {
+        let names = names.iter().map(|name| ((*name).to_owned(), None));
+        Namespaces::Seen(Arc::new(names.collect()))
+    };
+    let mut named = jobset();
+    named["metadata"]["annotations"]["muster.dev/scheduler"] = json!("volcano");
+    let mut foreign = jobset();
+    foreign["spec"]["managedBy"] = json!("example.com/other");
+    for (namespaces, expected) in [
+        (Namespaces::Unlisted, Err(500)),
+        (seen(&["web"]), Err(500)),
+        (seen(&["web", "ml"]), Ok(())),
+    ] {
+        let cluster = Snapshot {
+            namespaces,
+            default: Some(NATIVE),
+            ..cluster(&[NATIVE, VOLCANO])
+        };
+        assert_eq!(answered(&jobset(), &cluster), expected);
+        // What does not depend on the label is answered.
+        assert_eq!(answered(&named, &cluster), Ok(()));
+        assert_eq!(answered(&foreign, &cluster), Ok(()));
+        assert_eq!(chosen(&jobset(), &cluster).is_ok(), expected.is_ok());
     }
 }

@@ -16,7 +16,7 @@ pub use review::{Operation, Review};
 
 use crate::gang::FieldError;
 use crate::scheduler::Snapshot;
-use crate::workload::Object;
+use crate::workload::{Life, Object, Workload, keys};
 
 /// Which of the two webhook endpoints was called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -150,6 +150,9 @@ pub enum Unanswerable {
     /// A mistake of Muster.
     #[error("internal error: {0}")]
     Internal(String),
+    /// What the answer depends on has not been seen yet, and is never guessed.
+    #[error("Muster has not seen the namespace {0:?} yet: try again")]
+    NamespaceNotSeen(String),
 }
 
 impl Unanswerable {
@@ -157,8 +160,14 @@ impl Unanswerable {
     pub fn status(&self) -> u16 {
         match self {
             Self::Malformed(_) | Self::Unsupported(_) => 400,
-            Self::Internal(_) => 500,
+            Self::Internal(_) | Self::NamespaceNotSeen(_) => 500,
         }
+    }
+
+    /// Whether the same call is likely to be answered in a moment. client-go, and so the apiserver,
+    /// calls again when the response has a `Retry-After`.
+    pub fn is_momentary(&self) -> bool {
+        matches!(self, Self::NamespaceNotSeen(_))
     }
 }
 
@@ -205,9 +214,27 @@ fn unreadable(phase: Phase, error: &FieldError) -> Decided {
     }
 }
 
+/// Whether the label of its namespace may choose the object's scheduler, which is then written on it
+/// for good. Children have a stamp, and a workload that is stored keeps its scheduler.
+fn needs_namespace(review: &Review<'_>) -> bool {
+    let written = matches!(review.operation, Operation::Create | Operation::Update);
+    let new = review.object.as_ref().and_then(Object::workload);
+    let Some(new) = new.filter(|_| written && review.sub_resource.is_none()) else {
+        return false;
+    };
+    let old = review.old_object.as_ref().and_then(Object::workload);
+    let chosen = |workload: &dyn Workload| workload.meta().annotation(keys::SCHEDULER).is_some();
+    let ours = new.life() != Life::LeftAlone && !new.meta().deleting();
+    ours && !chosen(new) && !old.is_some_and(chosen)
+}
+
 /// Answers a request body.
 pub fn answer(phase: Phase, body: &[u8], cluster: &Snapshot) -> Result<Answer, Unanswerable> {
     let review = Review::parse(body)?;
+    if needs_namespace(&review) && !cluster.namespaces.knows(review.namespace()) {
+        let namespace = review.namespace().to_owned();
+        return Err(Unanswerable::NamespaceNotSeen(namespace));
+    }
     let decided = decide(phase, &review, cluster);
     let body = response::encode(&review, &decided.decision)
         .map_err(|error| Unanswerable::Internal(error.to_string()))?;

@@ -13,8 +13,10 @@ use crate::leader::Election;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Ended {
     #[error("the {0} ended by itself")]
+    /// A task that should go on for ever has returned.
     Returned(&'static str),
     #[error("the {0} panicked")]
+    /// A task has panicked; the panic itself is logged.
     Panicked(&'static str),
 }
 
@@ -26,6 +28,7 @@ pub struct Background {
 }
 
 impl Background {
+    /// Starts a task that is to go on as long as the server.
     pub fn spawn(&mut self, name: &'static str, task: impl Future<Output = ()> + Send + 'static) {
         let handle = self.tasks.spawn(task);
         self.names.insert(handle.id(), name);

@@ -56,6 +56,7 @@ pub enum ServeError {
     #[error("cannot listen to signals: {0}")]
     Io(#[from] std::io::Error),
     #[error("stopped because {0}")]
+    /// What must go on beside the server has ended.
     Background(Ended),
 }
 

@@ -174,7 +174,7 @@ impl Found {
             served: self.served.clone(),
             found: self.probes.clone(),
             variants: last.variants.clone(),
-            namespaces: last.namespaces.clone(),
+            namespaces: last.namespaces.watched(),
             job_templates: self.job_templates,
             ganged_unasked: last.ganged_unasked.clone(),
             own_user: self.own_user.clone(),

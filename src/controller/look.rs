@@ -9,6 +9,7 @@ use kube::runtime::controller::Action;
 use kube::runtime::reflector::Store;
 
 use super::Cluster;
+use super::backoff::{Backoffs, Words};
 use super::bundles::partner_index::look_up;
 use super::cache::by_owner::ByOwner;
 use super::cache::stored::Stored;
@@ -44,12 +45,17 @@ pub struct Context {
     pub conditions: Conditions,
     pub queues: Queues,
     pub revivals: Arc<Revivals>,
+    pub backoffs: Arc<Backoffs>,
 }
 
-pub fn on_error(workload: Arc<Stored>, error: &Error, _context: Arc<Context>) -> Action {
+pub fn on_error(workload: Arc<Stored>, error: &Error, context: Arc<Context>) -> Action {
     let (namespace, name) = (workload.namespace(), workload.name());
-    tracing::warn!(namespace, name, %error, "the workload is tried again");
-    Action::requeue(Duration::from_secs(2))
+    let (after, words) = context.backoffs.failed(workload.uid(), error.to_string());
+    match words {
+        Words::New => tracing::warn!(namespace, name, %error, "the workload is tried again"),
+        Words::Repeated => tracing::debug!(namespace, name, %error, "the same again"),
+    }
+    Action::requeue(after)
 }
 
 /// Brings the objects of a workload's gangs in order, and tells how the gangs stand.
@@ -112,7 +118,9 @@ pub async fn look(workload: Arc<Stored>, context: Arc<Context>) -> Result<Action
     let update = context
         .conditions
         .update(&workload, &actions, &done.obstacles);
-    let held = context.writer.write_condition(&workload, update).await?;
+    let held = context.writer.write_condition(&workload, update).await;
+    let held = held.inspect_err(|_| context.conditions.forget(uid))?;
+    context.backoffs.succeeded(uid);
     // Nothing tells when a foreign object goes: only Muster's own are watched.
     let blocked = (!done.obstacles.is_empty()).then_some(BLOCKED);
     let again = [behind, blocked, held, report.look_again];

@@ -10,10 +10,11 @@
 //! - [`bundles`]: gangs that start together with gangs of other workloads.
 //! - `report`: events and the condition.
 //! - `mend`: what helps gangs that wait because of a weakness of their scheduler.
-//! - [`discovery`]: what the cluster serves, for admission too.
+//! - [`discovery`]: what the cluster serves, and `namespaces`: their labels; for admission too.
 //!
 //! It calls the same workload adapters and scheduler backends as admission does, and knows no HTTP.
 
+mod backoff;
 pub mod bundles;
 mod cache;
 pub mod decide;
@@ -23,6 +24,7 @@ mod gang_objects;
 mod gang_status;
 mod look;
 mod mend;
+mod namespaces;
 pub mod observe;
 mod report;
 mod run;
@@ -32,18 +34,14 @@ mod write;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
-use futures::StreamExt as _;
-use kube::api::Api;
-use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
-use kube::runtime::watcher::{self, Event};
-use kube::runtime::{WatchStreamExt as _, watcher as watch};
-use kube::{Client, ResourceExt as _};
+use kube::Client;
 
 use crate::gang::SchedulerKind;
 use crate::leader::Leadership;
 use crate::scheduler::Snapshot;
-use crate::workload::{Facts, keys, object};
+use crate::workload::{Facts, object};
 use discovery::Found;
+pub use namespaces::listed as namespaces_listed;
 
 /// What a running reconciler shares with admission.
 pub type Cluster = Arc<ArcSwap<Snapshot>>;
@@ -53,7 +51,7 @@ pub type Cluster = Arc<ArcSwap<Snapshot>>;
 pub async fn keep_snapshot(client: Client, default: Option<SchedulerKind>, cluster: Cluster) {
     tokio::join!(
         keep_found(client.clone(), default, Arc::clone(&cluster)),
-        keep_namespaces(client, cluster)
+        namespaces::keep(client, cluster)
     );
 }
 
@@ -70,38 +68,6 @@ async fn keep_found(client: Client, default: Option<SchedulerKind>, cluster: Clu
 /// Takes what was found over into the snapshot.
 pub fn update(cluster: &Cluster, found: &Found, default: Option<SchedulerKind>) {
     cluster.rcu(|old| found.snapshot(default, old));
-}
-
-async fn keep_namespaces(client: Client, cluster: Cluster) {
-    let kind = ApiResource::from_gvk(&GroupVersionKind::gvk("", "v1", "Namespace"));
-    let api: Api<DynamicObject> = Api::all_with(client, &kind);
-    // Not by label selector: a label that is taken away would be seen as a deletion only later.
-    let mut events = std::pin::pin!(watch(api, watcher::Config::default()).default_backoff());
-    while let Some(event) = events.next().await {
-        let (namespace, value) = match &event {
-            Ok(Event::Apply(ns) | Event::InitApply(ns)) => {
-                (ns.name_any(), ns.labels().get(keys::SCHEDULER).cloned())
-            }
-            Ok(Event::Delete(ns)) => (ns.name_any(), None),
-            Ok(Event::Init | Event::InitDone) => continue,
-            Err(error) => {
-                tracing::warn!(%error, "cannot watch namespaces");
-                continue;
-            }
-        };
-        let current = cluster.load();
-        if current.namespaces.get(&namespace) == value.as_ref() {
-            continue;
-        }
-        cluster.rcu(|old| {
-            let mut new = Snapshot::clone(old);
-            match &value {
-                Some(value) => new.namespaces.insert(namespace.clone(), value.clone()),
-                None => new.namespaces.remove(&namespace),
-            };
-            new
-        });
-    }
 }
 
 /// Reconciles while this replica leads.

@@ -16,6 +16,7 @@ use kube::{Client, Resource, ResourceExt as _};
 use serde::de::DeserializeOwned;
 
 use super::Cluster;
+use super::backoff::Backoffs;
 use super::bundles::partner_index::tell_partners;
 use super::cache::by_owner::{ByOwner, Kept};
 use super::cache::stored::Stored;
@@ -43,9 +44,14 @@ pub async fn run(client: Client, cluster: Cluster, found: &Found, facts: &'stati
     let stored = writer.as_reader();
     let events = Arc::new(EventPublisher::new(client.clone(), kind.clone()));
     let revivals = Arc::new(Revivals::default());
+    let backoffs = Arc::new(Backoffs::default());
     let (sender, partners) = mpsc::unbounded();
     let stream = watch::<Stored>(&client, &kind, watcher::Config::default())
-        .inspect(forget_deleted(Arc::clone(&events), Arc::clone(&revivals)))
+        .inspect(forget_deleted(
+            Arc::clone(&events),
+            Arc::clone(&revivals),
+            Arc::clone(&backoffs),
+        ))
         .reflect(writer)
         .inspect(tell_partners(sender, kind.clone()))
         .touched_objects();
@@ -85,6 +91,7 @@ pub async fn run(client: Client, cluster: Cluster, found: &Found, facts: &'stati
         sleepers: Sleepers::default(),
         conditions: Conditions::default(),
         revivals,
+        backoffs,
         queues: Queues::new(client.clone()),
         writer: Writer::new(client.clone(), kind),
         cluster,
@@ -162,12 +169,14 @@ fn workload_of(pod: &WatchedPod, label: &str, kind: &ApiResource) -> Option<Obje
 fn forget_deleted(
     events: Arc<EventPublisher>,
     revivals: Arc<Revivals>,
+    backoffs: Arc<Backoffs>,
 ) -> impl FnMut(&watcher::Result<Event<Stored>>) {
     let mut listed = HashSet::new();
     move |event| match event {
         Ok(Event::Delete(workload)) => {
             events.forget(workload.uid());
             revivals.forget(workload.uid());
+            backoffs.succeeded(workload.uid());
         }
         Ok(Event::Init) => listed.clear(),
         Ok(Event::InitApply(workload)) => {
@@ -176,6 +185,7 @@ fn forget_deleted(
         Ok(Event::InitDone) => {
             events.keep_only(&listed);
             revivals.keep_only(&listed);
+            backoffs.keep_only(&listed);
             listed = HashSet::new();
         }
         Ok(Event::Apply(_)) | Err(_) => {}

@@ -70,6 +70,13 @@ enum Applied {
     Refused(String),
 }
 
+/// How often a write that is refused is tried.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Tries {
+    Once,
+    Twice,
+}
+
 /// Between two tries of a write that was refused.
 const SECOND_LOOK: Duration = Duration::from_millis(500);
 
@@ -115,7 +122,12 @@ impl Writer {
                 done.obstacles.push(foreign);
                 continue;
             }
-            match self.apply(uid, object, known).await? {
+            // Where one was refused twice, the others need not wait too.
+            let tries = match done.obstacles.is_empty() {
+                true => Tries::Twice,
+                false => Tries::Once,
+            };
+            match self.apply(uid, object, known, tries).await? {
                 Applied::Yes if known => {}
                 Applied::Yes => done.created.push(object.name_any()),
                 Applied::Refused(why) => done.obstacles.push(why),
@@ -147,6 +159,7 @@ impl Writer {
         uid: &str,
         object: &DynamicObject,
         known: bool,
+        tries: Tries,
     ) -> Result<Applied, Error> {
         let name = object.name_any();
         let mut params = PatchParams::apply(MANAGER);
@@ -154,7 +167,7 @@ impl Writer {
         params.force = known;
         let api = self.api(object);
         let mut answer = api.patch(&name, &params, &Patch::Apply(object)).await;
-        if refusal(&answer).is_some() {
+        if refusal(&answer).is_some() && tries == Tries::Twice {
             // 1.36 refuses a PodGroup whose Workload it has not seen yet.
             tokio::time::sleep(SECOND_LOOK).await;
             answer = api.patch(&name, &params, &Patch::Apply(object)).await;

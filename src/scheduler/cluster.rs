@@ -5,7 +5,7 @@ use std::fmt;
 
 use crate::gang::SchedulerKind;
 
-use super::{Api, Dialect, Probe, TABLE};
+use super::{Api, Dialect, Namespaces, Probe, TABLE};
 
 /// A minor release of Kubernetes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -63,8 +63,8 @@ pub struct Snapshot {
     /// How schedulers are told of new gangs, where they can be told in several ways and not the
     /// default one was configured.
     pub variants: Vec<(SchedulerKind, &'static str)>,
-    /// Namespaces with the label `muster.dev/scheduler`, and its value.
-    pub namespaces: HashMap<String, String>,
+    /// The namespaces, and which scheduler their labels name.
+    pub namespaces: Namespaces,
     /// Whether a link in a Job's pod template survives.
     pub job_templates: JobTemplates,
     /// Kinds of workloads that are gangs although they say nothing of it, by configuration.
@@ -93,7 +93,7 @@ impl Snapshot {
             served: apis().map(served).collect(),
             found: apis().flat_map(|(_, api)| api.probes).copied().collect(),
             variants: Vec::new(),
-            namespaces: HashMap::new(),
+            namespaces: Namespaces::Assumed(HashMap::new()),
             job_templates: JobTemplates::KeepLinks,
             ganged_unasked: Vec::new(),
             own_user: None,

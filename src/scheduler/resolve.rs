@@ -7,7 +7,7 @@ use crate::gang::keys::SCHEDULER as KEY;
 use crate::gang::{FieldError, FieldPath, Plan, Role, SchedulerKind};
 
 use super::cluster::Snapshot;
-use super::{Entry, named, names, parse};
+use super::{Entry, NotSeen, named, names, parse};
 
 /// Chooses the scheduler.
 pub(crate) fn resolve(
@@ -21,7 +21,15 @@ pub(crate) fn resolve(
     if let Some(kind) = roles(plan).find_map(named_scheduler) {
         return Ok(kind);
     }
-    if let Some(label) = cluster.namespaces.get(namespace) {
+    // Admission asks to be called again before it comes to this.
+    let label = cluster.namespaces.label(namespace).map_err(|NotSeen| {
+        FieldError::invalid(
+            FieldPath::new("metadata").child("namespace"),
+            namespace,
+            "Muster has not seen the namespace yet: try again",
+        )
+    })?;
+    if let Some(label) = label {
         return parse(label).ok_or_else(|| {
             FieldError::invalid(
                 FieldPath::new("metadata").child("namespace"),

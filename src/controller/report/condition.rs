@@ -16,6 +16,7 @@ use crate::controller::cache::stored::Stored;
 use crate::controller::decide::{Actions, GangStatus, State};
 use crate::controller::gang_status;
 use crate::controller::report::events::PATIENCE;
+use crate::controller::report::few::{LONGEST, cut, few};
 
 /// True once every gang of the workload has its quorum on nodes.
 pub const TYPE: &str = "muster.dev/GangScheduled";
@@ -67,7 +68,7 @@ impl Condition {
         let refused: Vec<&str> = refused.map(String::as_str).collect();
         let all = actions.gangs.len();
         let (reason, message) = if !refused.is_empty() {
-            (Reason::Refused, refused.join("; "))
+            (Reason::Refused, few(refused))
         } else if let Some(kind) = actions.suspended {
             (Reason::Suspended, format!("the {kind} is suspended"))
         } else if all == 0 && actions.idle {
@@ -87,7 +88,10 @@ impl Condition {
                 "a gang waits for its pods to be made and placed".to_owned(),
             )
         };
-        Some(Self { reason, message })
+        Some(Self {
+            reason,
+            message: cut(&message, LONGEST),
+        })
     }
 
     /// How long to hold it back: a gang that starts at once is not worth saying that it waited.
@@ -159,6 +163,12 @@ impl Default for Conditions {
 }
 
 impl Conditions {
+    /// The condition of a workload could not be written: the next look writes it again.
+    pub fn forget(&self, uid: &str) {
+        let mut written = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        written.remove(uid);
+    }
+
     pub fn update(
         &self,
         workload: &Stored,
@@ -326,6 +336,27 @@ mod tests {
             (&said["status"], &said["reason"]),
             (&json!("False"), &json!("NoGang"))
         );
+    }
+
+    #[test]
+    fn a_condition_that_could_not_be_written_is_written_again() {
+        let (conditions, placed) = (Conditions::default(), gang(State::Scheduled, 9));
+        written(conditions.update(&jobset(None), &placed, &[]));
+        conditions.forget("4d1c");
+        written(conditions.update(&jobset(None), &placed, &[]));
+    }
+
+    #[test]
+    fn many_refused_objects_fit_into_a_condition() {
+        let refused: Vec<String> = (0..10_000)
+            .map(|index| format!("PodGroup train-workers-{index} is refused"))
+            .collect();
+        let placed = gang(State::Scheduled, 9);
+        let said = written(Conditions::default().update(&jobset(None), &placed, &refused));
+        let message = said["message"].as_str().unwrap();
+        assert!(message.len() <= LONGEST, "{} bytes", message.len());
+        assert!(message.ends_with("and 9997 more"), "{message}");
+        assert!(message.contains("train-workers-0 is refused"), "{message}");
     }
 
     #[test]

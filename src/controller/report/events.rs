@@ -13,6 +13,7 @@ use kube::runtime::events::{Event, EventType, Recorder, Reporter};
 
 use crate::controller::cache::stored::Stored;
 use crate::controller::decide::{Actions, GangStatus};
+use crate::controller::report::few::{LONGEST, cut, few};
 use crate::controller::report::gang_history::GangHistory;
 use crate::controller::write::Done;
 use crate::gang::TimeoutAction;
@@ -21,6 +22,10 @@ use crate::gang::TimeoutAction;
 pub const PATIENCE: Duration = Duration::from_secs(5);
 /// The same gang is not told of more often than this, however often its reason changes.
 pub const SILENCE: Duration = Duration::from_secs(60);
+
+/// So many events of one reason tell of a gang of a workload within [`SILENCE`]. Of a workload with
+/// more gangs the others are counted, in one event.
+const TOLD_EACH: usize = 5;
 
 /// What a look at a workload's gangs brought.
 #[derive(Debug, Default)]
@@ -57,11 +62,58 @@ struct History {
     refusals: HashMap<Refusal, String>,
     /// Objects that were made and not yet told of.
     untold: Vec<String>,
+    /// What was told of its gangs lately, by the reason of the events.
+    lately: HashMap<&'static str, Lately>,
+}
+
+/// The events of one reason in the last moments.
+#[derive(Debug)]
+struct Lately {
+    since: Instant,
+    kind: EventType,
+    told: usize,
+    /// Those that are not told by themselves, and not yet counted in an event.
+    more: usize,
 }
 
 impl History {
     fn is_empty(&self) -> bool {
         self.gangs.is_empty() && self.refusals.is_empty() && self.untold.is_empty()
+    }
+
+    /// Leaves the first few events of each reason, and one that counts the others: when all gangs are
+    /// counted, or at the end of [`SILENCE`].
+    fn count(&mut self, now: Instant, gangs: usize, report: &mut Report) {
+        if gangs > TOLD_EACH {
+            for notice in std::mem::take(&mut report.events) {
+                let lately = self.lately.entry(notice.reason).or_insert(Lately {
+                    since: now,
+                    kind: notice.kind,
+                    told: 0,
+                    more: 0,
+                });
+                if lately.told < TOLD_EACH {
+                    lately.told += 1;
+                    report.events.push(notice);
+                } else {
+                    lately.more += 1;
+                }
+            }
+        }
+        self.lately.retain(|reason, lately| {
+            let left = SILENCE.saturating_sub(now.duration_since(lately.since));
+            if lately.more > 0 && (left.is_zero() || lately.told + lately.more >= gangs) {
+                report.events.push(Notice {
+                    kind: lately.kind,
+                    reason,
+                    note: format!("the same of {} more gangs", lately.more),
+                });
+                lately.more = 0;
+            } else if lately.more > 0 {
+                report.again_in(left);
+            }
+            !left.is_zero()
+        });
     }
 
     fn is_new_refusal(&mut self, of: Refusal, why: &str) -> bool {
@@ -79,6 +131,7 @@ impl History {
             known.update(now, gang, actions, &mut report);
             self.gangs.insert(gang.name.clone(), known);
         }
+        self.count(now, actions.gangs.len(), &mut report);
         if let Some(reason) = &actions.refused
             && self.is_new_refusal(Refusal::Gangs, reason)
         {
@@ -136,7 +189,7 @@ impl EventPublisher {
 
     /// Tells what came of the writes: gangs that are ready for their pods, or what is in the way.
     pub async fn wrote(&self, workload: &Stored, done: &Done, gangs: &[GangStatus]) {
-        let obstacles = done.obstacles.join("; ");
+        let obstacles = few(done.obstacles.iter().map(String::as_str));
         if !obstacles.is_empty() {
             // A gang that lacks an object is not ready for its pods.
             return self.refused(workload, Refusal::Objects, obstacles).await;
@@ -186,7 +239,7 @@ impl EventPublisher {
         let event = Event {
             type_: notice.kind,
             reason: notice.reason.to_owned(),
-            note: Some(notice.note.chars().take(1000).collect()),
+            note: Some(cut(&notice.note, LONGEST)),
             action: "Gang".to_owned(),
             secondary: None,
         };
@@ -258,6 +311,7 @@ impl Report {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::controller::decide::State;
 
     #[test]
     fn only_new_gangs_are_told_as_created() {
@@ -281,6 +335,49 @@ mod tests {
             "6 gang(s) ready for their pods: serve-replica-0, serve-replica-1, serve-replica-2, \
              serve-replica-3, ..."
         );
+    }
+
+    /// A workload of so many gangs, the first of which are placed.
+    fn placed(gangs: usize, placed: usize) -> Actions {
+        let gang = |index| GangStatus {
+            name: format!("train-workers-{index}"),
+            state: match index < placed {
+                true => State::Scheduled,
+                false => State::Waiting(None),
+            },
+            ..GangStatus::example()
+        };
+        Actions {
+            gangs: (0..gangs).map(gang).collect(),
+            ..Actions::default()
+        }
+    }
+
+    #[test]
+    fn of_many_gangs_that_are_placed_at_once_a_few_are_told_and_the_rest_is_counted() {
+        let (mut history, start) = (History::default(), Instant::now());
+        history.compare(start, &placed(1000, 0));
+        let report = history.compare(start, &placed(1000, 1000));
+        let notes: Vec<&str> = report.events.iter().map(|e| e.note.as_str()).collect();
+        assert_eq!(notes.len(), TOLD_EACH + 1, "{notes:?}");
+        assert!(notes[0].starts_with("train-workers-0: "), "{notes:?}");
+        assert_eq!(notes[TOLD_EACH], "the same of 995 more gangs");
+    }
+
+    #[test]
+    fn gangs_that_are_placed_one_by_one_are_counted_once_a_minute() {
+        let (mut history, start) = (History::default(), Instant::now());
+        history.compare(start, &placed(100, 0));
+        let mut told = Vec::new();
+        for count in 1..=60 {
+            let report = history.compare(start, &placed(100, count));
+            told.extend(report.events.into_iter().map(|event| event.note));
+        }
+        assert_eq!(told.len(), TOLD_EACH);
+        let later = history.compare(start + SILENCE, &placed(100, 60));
+        let counted = later.events.iter().filter(|e| e.reason == "GangScheduled");
+        let counted: Vec<&str> = counted.map(|e| e.note.as_str()).collect();
+        assert_eq!(counted, ["the same of 55 more gangs"]);
     }
 
     #[test]

@@ -3,4 +3,5 @@
 
 pub mod condition;
 pub mod events;
+pub mod few;
 mod gang_history;

@@ -1,0 +1,52 @@
+//! Many messages as one that Kubernetes stores and people read.
+
+/// So many are named; the rest is counted.
+const NAMED: usize = 3;
+/// The most characters of a message. Kubernetes stores 32,768 bytes of a condition's message and 1,024 of
+/// an event's note, and refuses the whole write beyond; people read less.
+pub const LONGEST: usize = 1000;
+/// The most characters of each of several messages.
+const EACH: usize = 300;
+
+/// The first few messages, and how many more there are.
+pub fn few<'t>(texts: impl IntoIterator<Item = &'t str>) -> String {
+    let texts: Vec<&str> = texts.into_iter().collect();
+    if let [only] = texts[..] {
+        return cut(only, LONGEST);
+    }
+    let mut named: Vec<String> = texts.iter().take(NAMED).map(|t| cut(t, EACH)).collect();
+    if texts.len() > NAMED {
+        named.push(format!("and {} more", texts.len() - NAMED));
+    }
+    named.join("; ")
+}
+
+/// A text of at most so many characters.
+pub fn cut(text: &str, longest: usize) -> String {
+    if text.chars().nth(longest).is_none() {
+        return text.to_owned();
+    }
+    let mut cut: String = text.chars().take(longest.saturating_sub(3)).collect();
+    cut.push_str("...");
+    cut
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_few_are_named_and_the_rest_is_counted() {
+        assert_eq!(few(["a", "b", "c"]), "a; b; c");
+        assert_eq!(few(["a", "b", "c", "d", "e"]), "a; b; c; and 2 more");
+    }
+
+    #[test]
+    fn no_message_is_longer_than_kubernetes_stores() {
+        let long = "ä".repeat(40_000);
+        assert_eq!(few([long.as_str()]).chars().count(), LONGEST);
+        let many = few((0..10_000).map(|_| long.as_str()));
+        assert!(many.chars().count() <= LONGEST, "{}", many.len());
+        assert!(many.ends_with("...; and 9997 more"), "{many}");
+    }
+}
