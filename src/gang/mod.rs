@@ -6,6 +6,7 @@
 pub mod duration;
 pub mod field;
 pub mod keys;
+pub mod limits;
 pub mod link;
 pub mod member;
 pub mod name;

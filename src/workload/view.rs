@@ -6,11 +6,14 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::marker::PhantomData;
 use std::ops::Deref;
 
 use serde::de::{Deserialize, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
 use serde_json::value::RawValue;
+
+use crate::gang::{FieldError, FieldPath};
 
 /// A string, borrowed where the JSON has no escapes. (serde's `borrow` does not reach into
 /// `Option<Cow<str>>`, which is always copied; this type is not.)
@@ -253,6 +256,69 @@ impl<'a> Meta<'a> {
         let owners = self.owner_references.as_ref()?;
         let owner = owners.iter().find(|o| o.controller == Some(true))?;
         owner.kind.as_deref()
+    }
+}
+
+/// A list of which at most `MAX` items are kept: the others are counted and cost nothing else.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Several<T, const MAX: usize> {
+    items: Vec<T>,
+    /// How many were sent.
+    pub sent: usize,
+}
+
+impl<T, const MAX: usize> Several<T, MAX> {
+    /// Refuses a list, which stands at `at`, that was not kept as a whole.
+    pub fn check(&self, at: &FieldPath) -> Option<FieldError> {
+        (self.sent > MAX).then(|| FieldError::too_many(at.clone(), self.sent, MAX))
+    }
+}
+
+impl<T, const MAX: usize> Default for Several<T, MAX> {
+    fn default() -> Self {
+        Self {
+            items: Vec::new(),
+            sent: 0,
+        }
+    }
+}
+
+impl<T, const MAX: usize> Deref for Several<T, MAX> {
+    type Target = [T];
+
+    fn deref(&self) -> &[T] {
+        &self.items
+    }
+}
+
+impl<'de, T: Deserialize<'de>, const MAX: usize> Deserialize<'de> for Several<T, MAX> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct SeveralVisitor<T, const MAX: usize>(PhantomData<T>);
+
+        impl<'de, T: Deserialize<'de>, const MAX: usize> Visitor<'de> for SeveralVisitor<T, MAX> {
+            type Value = Several<T, MAX>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a sequence")
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
+                let mut several = Several::default();
+                while several.sent < MAX {
+                    let Some(item) = seq.next_element()? else {
+                        return Ok(several);
+                    };
+                    several.items.push(item);
+                    several.sent += 1;
+                }
+                while seq.next_element::<IgnoredAny>()?.is_some() {
+                    several.sent += 1;
+                }
+                Ok(several)
+            }
+        }
+
+        deserializer.deserialize_seq(SeveralVisitor(PhantomData))
     }
 }
 
