@@ -57,19 +57,34 @@ struct Update<'r> {
 fn create(phase: Phase, review: &Review<'_>, new: &dyn Workload, cluster: &Snapshot) -> Decided {
     let unasked = judge::unasked(new.facts(), cluster);
     let judged = judge::new(new, None, review.namespace(), cluster, unasked);
-    write(phase, new, judged, PatchBuilder::default())
+    write(phase, review, new, judged, PatchBuilder::default())
 }
 
 /// Stamps a workload in the first phase, and looks for the stamps in the second.
-fn write(phase: Phase, new: &dyn Workload, mut judged: Judged, mut patch: PatchBuilder) -> Decided {
+fn write(
+    phase: Phase,
+    review: &Review<'_>,
+    new: &dyn Workload,
+    mut judged: Judged,
+    mut patch: PatchBuilder,
+) -> Decided {
     let normalised = normalise(&mut patch, &mut judged);
-    match phase {
-        Phase::Mutate => stamps::stamp(&mut patch, new, &judged),
-        // A refused workload has no stamps, and needs no telling.
-        Phase::Validate if judged.errors.is_empty() => {
-            judged.errors = stamps::missing(new, &judged, Stamps::Exact);
+    // A refused workload gets no stamps, and needs no telling that it has none.
+    if judged.errors.is_empty() {
+        let size = match phase {
+            Phase::Mutate => review.size,
+            // Its stamps are among it.
+            Phase::Validate => 0,
+        };
+        judged
+            .errors
+            .extend(stamps::check(new, &judged, size).err());
+    }
+    if judged.errors.is_empty() {
+        match phase {
+            Phase::Mutate => stamps::stamp(&mut patch, new, &judged),
+            Phase::Validate => judged.errors = stamps::missing(new, &judged, Stamps::Exact),
         }
-        Phase::Validate => {}
     }
     finish(phase, judged, normalised, patch)
 }

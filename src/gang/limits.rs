@@ -6,8 +6,12 @@
 /// All keys and values of an object's annotations (`TotalAnnotationSizeLimitB` in Kubernetes).
 pub const MAX_ANNOTATIONS: usize = 256 * 1024;
 
-/// etcd takes requests of up to 1.5 MiB, and an object is one request.
+/// An object is one request to etcd, which takes 1.5 MiB (`--max-request-bytes`).
 pub const MAX_OBJECT: usize = 1_500_000;
+
+/// The longest stamp: a quarter of what annotations may hold, since the link that is made of it needs
+/// room beside it.
+pub const MAX_STAMP: usize = 64 * 1024;
 
 /// The gangs of one workload, of all its parts together. Each is an object of its own, and the
 /// reconciler looks at all of them at once, in at most 64 MiB and 2 s of CPU.

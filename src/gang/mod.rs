@@ -19,7 +19,7 @@ pub mod resources;
 pub mod shape;
 
 pub use field::{FieldError, FieldPath};
-pub use member::{Member, RoleStamp, Sibling, Stamp, Words};
+pub use member::{Member, RoleShape, RoleStamp, Sibling, Stamp, Words};
 pub use name::{Attempt, BundleName, GangKey, GangName, Identity, PartName, Round};
 pub use part::{Level, Part, PartDraft, Role};
 pub use plan::{Barrier, Gang, Owner, Plan};

@@ -3,9 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::Value;
-
 use super::field::FieldPath;
+use super::member::Words;
 use super::resources::ResourceList;
 
 /// The shape of a template's pods.
@@ -14,10 +13,11 @@ pub struct Shape {
     /// What kube-scheduler counts for one pod.
     pub requests: ResourceList,
     pub node_selector: BTreeMap<String, String>,
-    pub tolerations: Option<Value>,
-    pub affinity: Option<Value>,
+    /// As they stand in the pod: few schedulers read them, and they may be large.
+    pub tolerations: Option<Words>,
+    pub affinity: Option<Words>,
     /// How the pods are to be spread.
-    pub spread: Option<Vec<Value>>,
+    pub spread: Option<Words>,
     /// Their labels, as far as they are known.
     pub labels: BTreeMap<String, String>,
     /// What their controller writes of labels.

@@ -15,7 +15,7 @@ use serde_json::value::RawValue;
 use crate::gang::link::{LinkKey, LinkPlace};
 use crate::gang::resources::{Containers, PodResources, Requirements, ResourceList};
 use crate::gang::resources::{OverflowError, pod_requests};
-use crate::gang::{FieldError, FieldPath, Shape};
+use crate::gang::{FieldError, FieldPath, Shape, Words};
 use crate::scheduler;
 
 use super::object::read_part;
@@ -200,9 +200,9 @@ impl PodSpec<'_> {
         let shape = Shape {
             requests,
             node_selector: self.node_selector.read(),
-            tolerations: parse(self.tolerations),
-            affinity: parse(self.affinity),
-            spread: parse(self.topology_spread_constraints),
+            tolerations: self.tolerations.map(Words::unread),
+            affinity: self.affinity.map(Words::unread),
+            spread: self.topology_spread_constraints.map(Words::unread),
             labels: meta.map(Meta::owned_labels).unwrap_or_default(),
             priority_class: non_empty(&self.priority_class_name),
             scheduler_name: non_empty(&self.scheduler_name),

@@ -218,6 +218,14 @@ impl<'a> Meta<'a> {
         self.annotations.iter().flat_map(Entries::iter)
     }
 
+    /// What its annotations have of the room that an object's may take.
+    pub fn annotations_size(&self) -> usize {
+        let entries = self.annotations();
+        entries
+            .map(|(key, value)| key.len() + value.as_text().map_or(0, str::len))
+            .sum()
+    }
+
     pub fn labels(&self) -> impl Iterator<Item = (&str, &Scalar<'a>)> {
         self.labels.iter().flat_map(Entries::iter)
     }
