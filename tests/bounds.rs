@@ -293,3 +293,22 @@ fn a_gang_of_many_replicated_jobs_on_yunikorn_is_stamped_or_refused_in_few_bytes
         }
     }
 }
+
+#[test]
+fn of_many_empty_objects_only_their_number_is_kept() {
+    let empty = vec![json!({}); 200_000];
+    let cluster = on(SchedulerKind::VOLCANO);
+    let (response, bytes) = answer(
+        Phase::Validate,
+        &jobset::KIND,
+        &jobset(empty.clone()),
+        &cluster,
+    );
+    assert!(message(&response).contains("Too many: 200000"), "{bytes}");
+    let mut jobset = jobset(groups(1));
+    jobset["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]["containers"] =
+        json!(empty);
+    let (response, bytes) = answer(Phase::Validate, &jobset::KIND, &jobset, &cluster);
+    assert!(message(&response).contains("more than 1000 containers"));
+    assert!(bytes < 4096, "{bytes} bytes");
+}

@@ -19,7 +19,7 @@ use crate::gang::{FieldError, FieldPath, Shape, Words};
 use crate::scheduler;
 
 use super::object::read_part;
-use super::view::{Given, Meta, Text};
+use super::view::{Given, Meta, Present, Several, Text};
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
@@ -48,7 +48,7 @@ pub struct PodSpec<'a> {
     #[serde(borrow)]
     topology_spread_constraints: Option<&'a RawValue>,
     #[serde(borrow)]
-    scheduling_gates: Unread<'a, Vec<&'a RawValue>>,
+    scheduling_gates: Unread<'a, Several<Present, 1>>,
     #[serde(borrow)]
     node_selector: Unread<'a, BTreeMap<String, String>>,
     #[serde(borrow)]
@@ -60,8 +60,11 @@ pub struct PodSpec<'a> {
     #[serde(borrow)]
     resources: Unread<'a, Option<Requirements>>,
     #[serde(borrow)]
-    pub volumes: Unread<'a, Vec<Volume<'a>>>,
+    pub volumes: Unread<'a, Several<Volume<'a>, MAX_VOLUMES>>,
 }
+
+/// A node attaches far fewer, and a kubelet refuses the rest.
+const MAX_VOLUMES: usize = 1000;
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]

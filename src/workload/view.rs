@@ -131,6 +131,9 @@ impl<'de: 'a, 'a> Deserialize<'de> for Scalar<'a> {
     }
 }
 
+/// With the shortest keys and values, more than the annotations of an object may hold together.
+const MAX_ENTRIES: usize = 16 * 1024;
+
 /// Labels or annotations.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Entries<'a>(Vec<(Text<'a>, Scalar<'a>)>);
@@ -164,8 +167,13 @@ impl<'de: 'a, 'a> Deserialize<'de> for Entries<'a> {
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Entries<'de>, A::Error> {
                 let mut entries = Vec::new();
                 while let Some(entry) = map.next_entry()? {
+                    if entries.len() == MAX_ENTRIES {
+                        let why = format!("more than {MAX_ENTRIES} keys, which no object has");
+                        return Err(A::Error::custom(why));
+                    }
                     entries.push(entry);
                 }
+                entries.shrink_to_fit();
                 Ok(Entries(entries))
             }
         }
@@ -193,8 +201,11 @@ pub struct Meta<'a> {
     #[serde(borrow)]
     pub deletion_timestamp: Option<Text<'a>>,
     #[serde(borrow)]
-    pub owner_references: Option<Vec<OwnerReference<'a>>>,
+    pub owner_references: Option<Several<OwnerReference<'a>, MAX_OWNERS>>,
 }
+
+/// An object has one owner, or a few.
+const MAX_OWNERS: usize = 64;
 
 /// An owner, as far as Muster asks who made an object.
 #[derive(Debug, Clone, PartialEq, Default, serde::Deserialize)]

@@ -40,7 +40,7 @@ pub struct Status<'a> {
     #[serde(borrow)]
     pub terminal_state: Option<Text<'a>>,
     #[serde(borrow, deserialize_with = "or_default")]
-    pub replicated_jobs_status: Vec<GroupStatus<'a>>,
+    pub replicated_jobs_status: Several<GroupStatus<'a>, MAX_GROUPS>,
 }
 
 #[derive(Debug, Default, Deserialize)]
