@@ -89,6 +89,11 @@ impl Judged {
             mode: reading.mode,
             backend: None,
         };
+        if let Err(error) = judged.plan.check_gangs() {
+            // Without its parts it costs nobody anything.
+            judged.errors.push(error);
+            judged.plan.parts.clear();
+        }
         if judged.plan.parts.is_empty() {
             return judged;
         }

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 
 use super::patch::PatchBuilder;
 use super::{Decided, Decision, Operation, Phase, Review};
+use crate::gang::limits::MAX_ANNOTATIONS;
 use crate::gang::{FieldError, FieldPath, Member, Stamp};
 use crate::scheduler::{self, LinkSite, Marks, Resume, Scheduler, Snapshot};
 use crate::workload::child::{self, Child, Holder, Marked, Pods, Relabelled};
@@ -133,7 +134,20 @@ impl<'c> Linked<'c> {
             .map(|meta| child::round(meta))
             .unwrap_or_default();
         let member = identify(labels, namespace, stamp, backend.round(round))?;
-        let mut marks = backend.link(&member, &|| child.shape());
+        let shape = || child.shape();
+        let oversize = |why: String| vec![FieldError::forbidden(child::stamp_path(), why)];
+        if let Some(why) = backend.oversize(&member, &shape) {
+            return Err(oversize(why));
+        }
+        let mut marks = backend.link(&member, &shape);
+        let others = child.pods.meta.map_or(0, |meta| meta.annotations_size());
+        if others <= MAX_ANNOTATIONS && others + marks.annotations_size() > MAX_ANNOTATIONS {
+            return Err(oversize(format!(
+                "the link that it leads to takes {} bytes, and all annotations of an object hold \
+                 {MAX_ANNOTATIONS}",
+                marks.annotations_size()
+            )));
+        }
         marks.labels.insert(keys::INDEX, member.index().to_string());
         Ok(Self {
             child,

@@ -12,6 +12,12 @@ use crate::gang::FieldError;
 /// The apiserver cuts warnings at 256 characters once they are 4096 together.
 const MAX_WARNING: usize = 256;
 
+/// A refusal lists so many errors and counts the others: nobody reads more at once.
+const MAX_ERRORS: usize = 50;
+
+/// More warnings than the apiserver passes on.
+const MAX_WARNINGS: usize = 50;
+
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Envelope<'a> {
@@ -102,7 +108,11 @@ fn status<'a>(review: &'a Review<'_>, errors: &'a [FieldError]) -> Status<'a> {
         "" => kind.to_owned(),
         group => format!("{kind}.{group}"),
     };
-    let list: Vec<String> = errors.iter().map(FieldError::to_string).collect();
+    let (listed, more) = errors.split_at(errors.len().min(MAX_ERRORS));
+    let mut list: Vec<String> = listed.iter().map(FieldError::to_string).collect();
+    if !more.is_empty() {
+        list.push(format!("and {} more", more.len()));
+    }
     let list = match &list[..] {
         [one] => one.clone(),
         several => format!("[{}]", several.join(", ")),
@@ -116,7 +126,7 @@ fn status<'a>(review: &'a Review<'_>, errors: &'a [FieldError]) -> Status<'a> {
             name,
             group,
             kind,
-            causes: errors
+            causes: listed
                 .iter()
                 .map(|error| Cause {
                     reason: error.kind.reason(),
@@ -144,5 +154,5 @@ fn shorten(warnings: &[String]) -> Vec<String> {
         }
         text
     };
-    warnings.iter().map(clean).collect()
+    warnings.iter().take(MAX_WARNINGS).map(clean).collect()
 }

@@ -53,6 +53,8 @@ pub struct Review<'a> {
     pub(crate) username: Option<Text<'a>>,
     pub(crate) object: Option<Object<'a>>,
     pub(crate) old_object: Option<Object<'a>>,
+    /// About how many bytes the object has: of all that was sent, half where there are two.
+    pub(crate) size: usize,
     namespace: Option<Text<'a>>,
     name: Option<Text<'a>>,
 }
@@ -60,11 +62,14 @@ pub struct Review<'a> {
 impl<'a> Review<'a> {
     /// Reads a request body.
     pub fn parse(body: &'a [u8]) -> Result<Self, Unanswerable> {
-        match serde_json::from_slice::<Envelope<'a, Typed<'a>>>(body) {
-            Ok(envelope) => Self::from_envelope(envelope),
+        let mut review = match serde_json::from_slice::<Envelope<'a, Typed<'a>>>(body) {
+            Ok(envelope) => Self::from_envelope(envelope)?,
             // Either the envelope is broken, or an object does not fit its view: look again.
-            Err(_) => Self::from_envelope(serde_json::from_slice::<Envelope<'a, Raw<'a>>>(body)?),
-        }
+            Err(_) => Self::from_envelope(serde_json::from_slice::<Envelope<'a, Raw<'a>>>(body)?)?,
+        };
+        let objects = if review.old_object.is_some() { 2 } else { 1 };
+        review.size = body.len() / objects;
+        Ok(review)
     }
 
     fn from_envelope<S: Slot<'a>>(envelope: Envelope<'a, S>) -> Result<Self, Unanswerable> {
@@ -113,6 +118,7 @@ impl<'a> Review<'a> {
             username: request.username,
             object: read(request.object),
             old_object: read(request.old_object),
+            size: 0,
             namespace: request.namespace,
             name: request.name,
         })

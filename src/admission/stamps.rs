@@ -4,9 +4,11 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::patch::PatchBuilder;
+use crate::gang::limits::{MAX_ANNOTATIONS, MAX_OBJECT, MAX_STAMP};
 use crate::gang::{FieldError, Part, Plan, Role, Round, Stamp};
 use crate::judge::Judged;
 use crate::scheduler::{Marks, Scheduler};
+use crate::workload::view::Meta;
 use crate::workload::{GangFields, Site, Workload, child, keys, site};
 
 type Entries = BTreeMap<&'static str, String>;
@@ -34,6 +36,123 @@ fn seats(plan: &Plan) -> HashMap<&str, Seat<'_>> {
     seats
 }
 
+/// How much of a stamp is wanted.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Text {
+    /// All of it.
+    Whole,
+    /// That it is there: its words do not matter, and may be many.
+    Empty,
+}
+
+/// What stamps of parts that start together have in common.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum Together<'p> {
+    Bundle(&'p str),
+    Part(usize),
+}
+
+impl<'p> Together<'p> {
+    fn of(seat: Seat<'p>) -> Self {
+        match seat.part.bundle() {
+            Some(bundle) => Self::Bundle(bundle.value.as_str()),
+            None => Self::Part(seat.ordinal),
+        }
+    }
+}
+
+/// Writes the stamps of a plan.
+struct Stamper<'p> {
+    workload: &'p dyn Workload,
+    plan: &'p Plan,
+    backend: &'static dyn Scheduler,
+    /// What is said of all that start together, once for each of them.
+    common: HashMap<Together<'p>, Stamp>,
+}
+
+impl<'p> Stamper<'p> {
+    fn new(workload: &'p dyn Workload, plan: &'p Plan, backend: &'static dyn Scheduler) -> Self {
+        Self {
+            workload,
+            plan,
+            backend,
+            common: HashMap::new(),
+        }
+    }
+
+    /// A stamp without what the scheduler's links need of others.
+    fn plain(&self, seat: Seat<'_>) -> Stamp {
+        let mut stamp = Stamp::new(self.backend.kind(), seat.ordinal, seat.part);
+        self.workload.extend_stamp(self.plan, &mut stamp);
+        stamp
+    }
+
+    fn common(&mut self, seat: Seat<'p>) -> &Stamp {
+        let key = Together::of(seat);
+        if !self.common.contains_key(&key) {
+            let mut stamp = self.plain(seat);
+            self.backend.extend_stamp(self.plan, seat.part, &mut stamp);
+            self.common.insert(key, stamp);
+        }
+        &self.common[&key]
+    }
+
+    /// The stamp of one role.
+    fn stamp(&mut self, seat: Seat<'p>) -> Stamp {
+        let mut stamp = self.plain(seat);
+        let common = self.common(seat);
+        stamp.take_over(common, &seat.role.name);
+        stamp
+    }
+
+    /// Refuses stamps that Kubernetes could not store, before they are written: `size` is what the
+    /// workload has without them.
+    fn check(&mut self, sites: &[Site<'_>], size: usize) -> Result<(), FieldError> {
+        let seats = seats(self.plan);
+        let mut lengths: HashMap<Together<'p>, (usize, usize)> = HashMap::new();
+        let mut all: usize = 0;
+        for site in sites {
+            let Some(seat) = seats.get(site.role) else {
+                continue;
+            };
+            let (length, written) = match lengths.get(&Together::of(*seat)) {
+                Some(known) => *known,
+                None => {
+                    let text = self.common(*seat).to_json();
+                    // As a text in the workload's JSON.
+                    let quotes = text.bytes().filter(|b| matches!(b, b'"' | b'\\')).count();
+                    let known = (text.len(), text.len() + quotes);
+                    lengths.insert(Together::of(*seat), known);
+                    known
+                }
+            };
+            let at = || seat.part.at().clone();
+            let others = site.meta.map_or(0, Meta::annotations_size);
+            if length > MAX_STAMP || others <= MAX_ANNOTATIONS && others + length > MAX_ANNOTATIONS
+            {
+                let detail = format!(
+                    "the stamp of each pod template would take {length} bytes; Muster writes at \
+                     most {MAX_STAMP}, and all annotations of an object hold {MAX_ANNOTATIONS}: \
+                     let fewer groups of pods start together"
+                );
+                return Err(FieldError::forbidden(at(), detail));
+            }
+            all += written;
+            // What is too large without stamps the apiserver refuses by itself.
+            let room = MAX_OBJECT.checked_sub(size).unwrap_or(MAX_OBJECT);
+            if all > room {
+                let detail = format!(
+                    "each pod template is stamped with all that starts together with it, and this \
+                     takes more than {room} bytes in all, where Kubernetes stores objects of up \
+                     to {MAX_OBJECT}: let fewer groups of pods start together"
+                );
+                return Err(FieldError::forbidden(at(), detail));
+            }
+        }
+        Ok(())
+    }
+}
+
 /// What Muster writes on the templates of one role.
 struct Stamping {
     labels: Entries,
@@ -43,18 +162,23 @@ struct Stamping {
 }
 
 impl Stamping {
-    fn new(workload: &dyn Workload, plan: &Plan, seat: Seat<'_>, backend: &dyn Scheduler) -> Self {
-        let mut stamp = Stamp::new(backend.kind(), seat.ordinal, seat.part);
-        workload.extend_stamp(plan, &mut stamp);
-        backend.extend_stamp(plan, seat.part, seat.role, &mut stamp);
-        let pods = backend.template_marks(plan, seat.role);
-        // Where a template is stamped again, the user's own name must be told from Muster's.
-        if let GangFields::WithTemplate(_) = workload.facts().gang_fields {
-            stamp.scheduler_name.clone_from(&pods.scheduler_name);
-        }
+    fn new<'p>(stamper: &mut Stamper<'p>, seat: Seat<'p>, text: Text) -> Self {
+        let pods = stamper.backend.template_marks(stamper.plan, seat.role);
+        let workload = stamper.workload;
+        let text = match text {
+            Text::Empty => String::new(),
+            Text::Whole => {
+                let mut stamp = stamper.stamp(seat);
+                // Where a template is stamped again, the user's own name must be told from Muster's.
+                if let GangFields::WithTemplate(_) = workload.facts().gang_fields {
+                    stamp.scheduler_name.clone_from(&pods.scheduler_name);
+                }
+                stamp.to_json()
+            }
+        };
         Self {
             labels: BTreeMap::from([(keys::GANG, workload.label(seat.part).into_owned())]),
-            annotations: BTreeMap::from([(keys::STAMP, stamp.to_json())]),
+            annotations: BTreeMap::from([(keys::STAMP, text)]),
             pods,
         }
     }
@@ -71,24 +195,38 @@ impl Stamping {
     }
 }
 
+/// Refuses a workload whose stamps could not be stored with it; `size` is what it has without them.
+pub fn check(workload: &dyn Workload, judged: &Judged, size: usize) -> Result<(), FieldError> {
+    match judged.backend {
+        Some(backend) => {
+            Stamper::new(workload, &judged.plan, backend).check(&workload.sites(), size)
+        }
+        None => Ok(()),
+    }
+}
+
 /// Each site of a workload with what Muster writes there; nothing where its pods are in no gang.
-fn stampings<'o>(workload: &'o dyn Workload, judged: &Judged) -> Vec<(Site<'o>, Option<Marks>)> {
+fn stampings<'o>(
+    workload: &'o dyn Workload,
+    judged: &'o Judged,
+    text: Text,
+) -> impl Iterator<Item = (Site<'o>, Option<Marks>)> {
     let seats = seats(&judged.plan);
+    let mut stamper = judged
+        .backend
+        .map(|backend| Stamper::new(workload, &judged.plan, backend));
     let mut last: Option<(&str, Option<Stamping>)> = None;
-    let mut all = Vec::new();
-    for site in workload.sites() {
+    workload.sites().into_iter().map(move |site| {
         // Sites of one role follow each other.
         if last.as_ref().is_none_or(|(role, _)| *role != site.role) {
-            let seat = judged.backend.zip(seats.get(site.role));
-            let stamping =
-                seat.map(|(backend, seat)| Stamping::new(workload, &judged.plan, *seat, backend));
+            let seat = stamper.as_mut().zip(seats.get(site.role));
+            let stamping = seat.map(|(stamper, seat)| Stamping::new(stamper, *seat, text));
             last = Some((site.role, stamping));
         }
         let stamping = last.as_ref().and_then(|(_, stamping)| stamping.as_ref());
         let marks = stamping.map(|stamping| stamping.at(&site));
-        all.push((site, marks));
-    }
-    all
+        (site, marks)
+    })
 }
 
 /// Stamps a workload: the scheduler on itself, and on each template of a gang what a link will
@@ -104,7 +242,7 @@ pub(crate) fn stamp(patch: &mut PatchBuilder, workload: &dyn Workload, judged: &
         let own: Entries = mode.into_iter().chain([scheduler]).collect();
         patch.metadata(&[], Some(meta), &BTreeMap::new(), &own);
     }
-    for (site, marks) in stampings(workload, judged) {
+    for (site, marks) in stampings(workload, judged, Text::Whole) {
         let renamed = marks
             .as_ref()
             .is_some_and(|marks| marks.scheduler_name.is_some());
@@ -152,7 +290,11 @@ pub(crate) enum Stamps {
 pub(crate) fn missing(workload: &dyn Workload, judged: &Judged, how: Stamps) -> Vec<FieldError> {
     let mut errors: Vec<FieldError> = Vec::new();
     let (mut first, mut told) = (None, None);
-    for (site, marks) in stampings(workload, judged) {
+    let text = match how {
+        Stamps::Exact => Text::Whole,
+        Stamps::Present => Text::Empty,
+    };
+    for (site, marks) in stampings(workload, judged, text) {
         let Some(marks) = marks else {
             continue;
         };
@@ -208,7 +350,7 @@ pub(crate) fn put_back(old: &dyn Workload, new: &dyn Workload, before: &Judged) 
     };
     let sites = new.sites();
     let sites = site::by_key(&sites);
-    for (was, marks) in stampings(old, before) {
+    for (was, marks) in stampings(old, before, Text::Empty) {
         let (Some(site), Some(mut marks)) = (sites.get(&was.key()), marks) else {
             continue;
         };
@@ -252,12 +394,12 @@ pub(crate) fn take_back(
     before: &Judged,
     now: &Judged,
 ) {
-    let wanted = stampings(new, now);
+    let wanted: Vec<_> = stampings(new, now, Text::Empty).collect();
     let by_key: HashMap<_, _> = wanted
         .iter()
         .map(|(site, marks)| (site.key(), (site, marks)))
         .collect();
-    for (was, marks) in stampings(old, before) {
+    for (was, marks) in stampings(old, before, Text::Empty) {
         let Some(marks) = marks else {
             continue;
         };

@@ -61,19 +61,34 @@ fn create(phase: Phase, review: &Review<'_>, new: &dyn Workload, cluster: &Snaps
     let mut patch = PatchBuilder::default();
     let guarded = own_keys::guard(phase, review, None, new, cluster, &mut patch);
     judged.errors.extend(guarded);
-    write(phase, new, judged, patch)
+    write(phase, review, new, judged, patch)
 }
 
 /// Stamps a workload in the first phase, and looks for the stamps in the second.
-fn write(phase: Phase, new: &dyn Workload, mut judged: Judged, mut patch: PatchBuilder) -> Decided {
+fn write(
+    phase: Phase,
+    review: &Review<'_>,
+    new: &dyn Workload,
+    mut judged: Judged,
+    mut patch: PatchBuilder,
+) -> Decided {
     let normalised = normalise(&mut patch, &mut judged);
-    match phase {
-        Phase::Mutate => stamps::stamp(&mut patch, new, &judged),
-        // A refused workload has no stamps, and its errors are reported already.
-        Phase::Validate if judged.errors.is_empty() => {
-            judged.errors = stamps::missing(new, &judged, Stamps::Exact);
+    // A refused workload gets no stamps, and needs no telling that it has none.
+    if judged.errors.is_empty() {
+        let size = match phase {
+            Phase::Mutate => review.size,
+            // Its stamps are among it.
+            Phase::Validate => 0,
+        };
+        judged
+            .errors
+            .extend(stamps::check(new, &judged, size).err());
+    }
+    if judged.errors.is_empty() {
+        match phase {
+            Phase::Mutate => stamps::stamp(&mut patch, new, &judged),
+            Phase::Validate => judged.errors = stamps::missing(new, &judged, Stamps::Exact),
         }
-        Phase::Validate => {}
     }
     finish(phase, judged, normalised, patch)
 }

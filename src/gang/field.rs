@@ -7,6 +7,9 @@ use std::fmt;
 
 use serde_json::Value;
 
+/// The longest key that Kubernetes takes: a prefix of 253 letters, a slash and a name of 63.
+const MAX_KEY: usize = 317;
+
 /// Where in an object something is wrong: `spec.replicatedJobs[1].gangConfig.gangMode`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub(crate) struct FieldPath(String);
@@ -36,7 +39,9 @@ impl FieldPath {
     /// An entry of a map: `metadata.annotations` becomes `metadata.annotations[muster.dev/queue]`.
     #[must_use]
     pub(crate) fn key(&self, key: &str) -> Self {
-        Self(format!("{}[{key}]", self.0))
+        let shown = &key[..boundary(key, MAX_KEY)];
+        let cut = if shown.len() < key.len() { "..." } else { "" };
+        Self(format!("{}[{shown}{cut}]", self.0))
     }
 
     pub(crate) fn as_str(&self) -> &str {
@@ -58,6 +63,7 @@ pub(crate) enum ErrorKind {
     NotSupported,
     Forbidden,
     TooLong,
+    TooMany,
     Duplicate,
     NotFound,
 }
@@ -71,6 +77,7 @@ impl ErrorKind {
             Self::NotSupported => "NotSupported",
             Self::Forbidden => "Forbidden",
             Self::TooLong => "TooLong",
+            Self::TooMany => "TooMany",
             Self::Duplicate => "Duplicate",
             Self::NotFound => "NotFound",
         }
@@ -84,6 +91,7 @@ impl ErrorKind {
             Self::NotSupported => "FieldValueNotSupported",
             Self::Forbidden => "FieldValueForbidden",
             Self::TooLong => "FieldValueTooLong",
+            Self::TooMany => "FieldValueTooMany",
             Self::Duplicate => "FieldValueDuplicate",
             Self::NotFound => "FieldValueNotFound",
         }
@@ -96,6 +104,7 @@ impl ErrorKind {
             Self::NotSupported => "Unsupported value",
             Self::Forbidden => "Forbidden",
             Self::TooLong => "Too long",
+            Self::TooMany => "Too many",
             Self::Duplicate => "Duplicate value",
             Self::NotFound => "Not found",
         }
@@ -146,6 +155,12 @@ impl FieldError {
         Self::new(ErrorKind::TooLong, field, None, detail)
     }
 
+    /// A list with more items than are read.
+    pub(crate) fn too_many(field: FieldPath, items: usize, max: usize) -> Self {
+        let detail = format!("must have at most {max} items");
+        Self::new(ErrorKind::TooMany, field, Some(items.into()), detail)
+    }
+
     pub(crate) fn not_supported(
         field: FieldPath,
         value: impl Into<Value>,
@@ -192,7 +207,7 @@ impl FieldError {
         let mut body = self.kind.phrase().to_owned();
         if let Some(value) = &self.value {
             body.push_str(": ");
-            body.push_str(&value.to_string());
+            body.push_str(&shorten(value.to_string()));
         }
         if !self.detail.is_empty() {
             body.push_str(": ");
@@ -206,6 +221,26 @@ impl fmt::Display for FieldError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.field, self.body())
     }
+}
+
+/// The most that a message repeats of what a user wrote: a screen's width a few times over.
+const MAX_SHOWN: usize = 512;
+
+/// The last place at or before `max` where a text can be cut.
+fn boundary(text: &str, max: usize) -> usize {
+    let places = (0..=max.min(text.len())).rev();
+    let mut places = places.filter(|place| text.is_char_boundary(*place));
+    places.next().unwrap_or(0)
+}
+
+/// Cuts what a user wrote to a length that can be read.
+pub fn shorten(mut text: String) -> String {
+    if text.len() > MAX_SHOWN {
+        let sent = text.len();
+        text.truncate(boundary(&text, MAX_SHOWN));
+        text.push_str(&format!("... ({sent} bytes)"));
+    }
+    text
 }
 
 #[cfg(test)]

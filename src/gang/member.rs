@@ -4,14 +4,20 @@
 //! stamped on the template when the workload is created. A stamp holds only what follows from the
 //! spec; identity (uid, index, attempt, round) is known when the child is made.
 
+use std::collections::HashMap;
+
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use super::limits::MAX_STAMP;
 use super::name::{GangName, Identity};
 use super::part::{Level, Part};
 use super::policy::SchedulerKind;
+
+/// Roles whose pods a stamp does not describe: its own, which may be two of one template.
+const MAX_UNDESCRIBED: usize = 2;
 
 /// The value of the annotation `muster.dev/stamp`: compact JSON.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -38,6 +44,9 @@ pub struct Stamp {
     /// All roles of the gang or bundle, where a member must describe the others' pods.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) roles: Vec<RoleStamp>,
+    /// Shapes that several roles have, each once.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) shapes: Vec<Value>,
     /// What the workload's own adapter needs of it later.
     #[serde(default, rename = "revision", skip_serializing_if = "Option::is_none")]
     pub(crate) workload: Option<Words>,
@@ -53,6 +62,16 @@ pub struct Stamp {
 pub(crate) struct Words(Box<RawValue>);
 
 impl Words {
+    /// What a user wrote, to be read when it is needed.
+    pub fn unread(text: &RawValue) -> Self {
+        Self(text.to_owned())
+    }
+
+    /// How long it is.
+    pub fn len(&self) -> usize {
+        self.0.get().len()
+    }
+
     /// Takes down a value; `None` if it cannot be written as JSON.
     pub(crate) fn of(value: &impl Serialize) -> Option<Self> {
         serde_json::value::to_raw_value(value).ok().map(Self)
@@ -80,7 +99,17 @@ pub(crate) struct RoleStamp {
     /// Its pods in the scheduler's words; absent for the stamped role itself, whose pods speak
     /// for themselves.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) shape: Option<Value>,
+    pub(crate) shape: Option<RoleShape>,
+}
+
+/// The shape of a role's pods on a stamp.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub(crate) enum RoleShape {
+    /// The position among the stamp's shapes: several roles have it.
+    Shared(usize),
+    /// The shape itself.
+    Own(Value),
 }
 
 /// A part of a bundle, as far as its gangs' names go.
@@ -95,11 +124,15 @@ pub(crate) struct Sibling {
 impl Sibling {
     /// Part and index of each of its gangs.
     pub(crate) fn gangs(&self) -> impl Iterator<Item = (&str, Option<u32>)> {
-        let indexes = match self.replicas {
-            Some(replicas) => (0..replicas).map(Some).collect(),
-            None => vec![None],
-        };
-        indexes.into_iter().map(|index| (self.part.as_str(), index))
+        let one = self.replicas.is_none().then_some(None);
+        let several = (0..self.replicas.unwrap_or(0)).map(Some);
+        let indexes = one.into_iter().chain(several);
+        indexes.map(|index| (self.part.as_str(), index))
+    }
+
+    /// How many gangs these are.
+    pub(crate) fn count(&self) -> u64 {
+        self.replicas.map_or(1, u64::from)
     }
 }
 
@@ -115,14 +148,87 @@ impl Stamp {
             variant: None,
             siblings: Vec::new(),
             roles: Vec::new(),
+            shapes: Vec::new(),
             workload: None,
             scheduler_name: None,
         }
     }
 
-    /// Reads the value of the annotation.
+    /// Reads a stamp. One that Muster would not write is an error, however it came there.
     pub fn parse(text: &str) -> Result<Self, serde_json::Error> {
-        serde_json::from_str(text)
+        if text.len() > MAX_STAMP {
+            let bytes = text.len();
+            let why = format!("it has {bytes} bytes, and Muster writes at most {MAX_STAMP}");
+            return Err(serde_json::Error::custom(why));
+        }
+        let stamp: Self = serde_json::from_str(text)?;
+        let undescribed = stamp.roles.iter().filter(|role| role.shape.is_none());
+        if undescribed.count() > MAX_UNDESCRIBED {
+            return Err(serde_json::Error::custom(
+                "it describes no pods of roles that are not its own",
+            ));
+        }
+        Ok(stamp)
+    }
+
+    /// Takes down the roles that start together, with what describes their pods: alike shapes once.
+    pub fn describe(&mut self, roles: impl Iterator<Item = (String, u64, Value)>) {
+        let mut positions: HashMap<String, usize> = HashMap::new();
+        for (name, members, shape) in roles {
+            let position = positions.entry(shape.to_string()).or_insert_with(|| {
+                self.shapes.push(shape);
+                self.shapes.len() - 1
+            });
+            self.roles.push(RoleStamp {
+                name,
+                members,
+                shape: Some(RoleShape::Shared(*position)),
+            });
+        }
+    }
+
+    /// Takes over what another stamp says of all that start together. The pods of the role `own`
+    /// speak for themselves, and a shape that is left to one role stands there.
+    pub fn take_over(&mut self, common: &Self, own: &str) {
+        self.variant.clone_from(&common.variant);
+        self.siblings.clone_from(&common.siblings);
+        let mut uses = vec![0_usize; common.shapes.len()];
+        let others = common.roles.iter().filter(|role| role.name != own);
+        for role in others {
+            if let Some(RoleShape::Shared(position)) = role.shape {
+                uses[position] += 1;
+            }
+        }
+        let mut moved: HashMap<usize, usize> = HashMap::new();
+        for role in &common.roles {
+            let shape = match &role.shape {
+                _ if role.name == own => None,
+                Some(RoleShape::Shared(position)) if uses[*position] > 1 => {
+                    let place = moved.entry(*position).or_insert_with(|| {
+                        self.shapes.push(common.shapes[*position].clone());
+                        self.shapes.len() - 1
+                    });
+                    Some(RoleShape::Shared(*place))
+                }
+                Some(RoleShape::Shared(position)) => {
+                    Some(RoleShape::Own(common.shapes[*position].clone()))
+                }
+                other => other.clone(),
+            };
+            self.roles.push(RoleStamp {
+                name: role.name.clone(),
+                members: role.members,
+                shape,
+            });
+        }
+    }
+
+    /// What a stamp says of a role's pods.
+    pub fn shape_of<'s>(&'s self, role: &'s RoleStamp) -> Option<&'s Value> {
+        match role.shape.as_ref()? {
+            RoleShape::Shared(position) => self.shapes.get(*position),
+            RoleShape::Own(shape) => Some(shape),
+        }
     }
 
     pub(crate) fn to_json(&self) -> String {
@@ -189,6 +295,8 @@ fn read_level<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Level, D::Er
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
@@ -203,6 +311,7 @@ mod tests {
             variant: None,
             siblings: Vec::new(),
             roles: Vec::new(),
+            shapes: Vec::new(),
             workload: None,
             scheduler_name: None,
         };
@@ -221,9 +330,51 @@ mod tests {
         stamp.roles = vec![RoleStamp {
             name: "workers".into(),
             members: 8,
-            shape: Some(serde_json::json!({"minResource": {"cpu": "1"}})),
+            shape: Some(RoleShape::Own(
+                serde_json::json!({"minResource": {"cpu": "1"}}),
+            )),
         }];
         assert_eq!(Stamp::parse(&stamp.to_json()).unwrap(), stamp);
+    }
+
+    fn with_roles(shapes: &[Value]) -> Stamp {
+        let text = r#"{"scheduler":"some","level":"Whole","size":4,"quorum":3}"#;
+        let mut common = Stamp::parse(text).unwrap();
+        let roles = shapes.iter().enumerate();
+        common.describe(roles.map(|(i, shape)| (format!("r{i}"), 1, shape.clone())));
+        let mut stamp = Stamp::parse(text).unwrap();
+        stamp.take_over(&common, "r0");
+        stamp
+    }
+
+    #[test]
+    fn what_several_roles_have_alike_stands_once_on_a_stamp() {
+        let (a, b) = (json!({"cpu": "1"}), json!({"cpu": "2"}));
+        let stamp = with_roles(&[a.clone(), a.clone(), b.clone()]);
+        assert!(stamp.shapes.is_empty(), "nothing repeats: {stamp:?}");
+        let stamp = with_roles(&[a.clone(), b.clone(), a.clone(), b.clone()]);
+        assert_eq!(stamp.shapes, [b.clone()]);
+        let read = Stamp::parse(&stamp.to_json()).unwrap();
+        assert_eq!(read, stamp);
+        let shapes: Vec<_> = read.roles.iter().map(|role| read.shape_of(role)).collect();
+        assert_eq!(shapes, [None, Some(&b), Some(&a), Some(&b)]);
+    }
+
+    #[test]
+    fn a_stamp_that_muster_would_not_write_is_an_error() {
+        let stamp = |roles: &str| {
+            let head = r#"{"scheduler":"some","level":"Whole","size":1,"quorum":1,"roles":"#;
+            Stamp::parse(&format!("{head}{roles}}}")).is_ok()
+        };
+        let role = r#"{"name":"a","members":1}"#;
+        assert!(stamp(&format!("[{role},{role}]")));
+        assert!(!stamp(&format!("[{role},{role},{role}]")));
+        let long = format!(r#"[{{"name":"{}","members":1}}]"#, "x".repeat(MAX_STAMP));
+        assert!(!stamp(&long));
+        // A position that is not there says nothing.
+        let text = r#"{"scheduler":"s","level":"Whole","size":1,"quorum":1,"roles":[{"name":"a","members":1,"shape":7}]}"#;
+        let stamp = Stamp::parse(text).unwrap();
+        assert_eq!(stamp.shape_of(&stamp.roles[0]), None);
     }
 
     #[test]

@@ -6,6 +6,7 @@
 pub(crate) mod duration;
 pub(crate) mod field;
 pub(crate) mod keys;
+pub(crate) mod limits;
 pub(crate) mod link;
 pub(crate) mod member;
 pub(crate) mod name;
@@ -19,7 +20,7 @@ pub(crate) mod shape;
 
 pub(crate) use field::{FieldError, FieldPath};
 pub use member::Stamp;
-pub(crate) use member::{Member, RoleStamp, Sibling, Words};
+pub(crate) use member::{Member, RoleShape, RoleStamp, Sibling, Words};
 pub use name::{Attempt, Identity, PartName, Round};
 pub(crate) use name::{BundleName, GangKey, GangName};
 pub(crate) use part::{Level, Part, PartDraft, Role};

@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use std::num::NonZeroU32;
 
 use super::field::{FieldError, FieldPath};
+use super::limits::MAX_GANGS;
 use super::name::{BundleName, PartName};
 use super::policy::Located;
 use super::quantity::Quantity;
@@ -14,9 +15,6 @@ use super::shape::Shape;
 
 /// Every scheduler counts members in an int32.
 const MAX_SIZE: u64 = i32::MAX as u64;
-
-/// Each gang is an object of its own; a cluster of Kubernetes' largest tested size runs 150,000 pods.
-const MAX_GANGS: u32 = 50_000;
 
 /// How much of a workload one gang spans.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -108,14 +106,7 @@ impl PartDraft {
         };
         let replicas = u32::try_from(self.replicas).ok();
         let Some(replicas) = replicas.filter(|replicas| *replicas <= MAX_GANGS) else {
-            return Err(FieldError::forbidden(
-                self.at,
-                format!(
-                    "one gang per replica would make {} gangs, and more than {MAX_GANGS} objects \
-                     are too many for one workload; use Gang, or fewer replicas",
-                    self.replicas
-                ),
-            ));
+            return Err(too_many_gangs(self.at, self.replicas));
         };
         let quorum = match self.min_count {
             None => size,
@@ -146,6 +137,15 @@ impl PartDraft {
             at: self.at,
         }))
     }
+}
+
+/// Refuses more gangs than one workload may have.
+pub fn too_many_gangs(at: FieldPath, gangs: u64) -> FieldError {
+    let detail = format!(
+        "one gang per replica would make {gangs} gangs, and more than {MAX_GANGS} objects are too \
+         many for one workload; use Gang, or fewer replicas"
+    );
+    FieldError::forbidden(at, detail)
 }
 
 fn quorum(count: Located<i64>, size: NonZeroU32) -> Result<NonZeroU32, FieldError> {

@@ -6,8 +6,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::field::FieldError;
+use super::limits::MAX_GANGS;
 use super::name::{Attempt, GangName, Identity};
-use super::part::{Level, Part};
+use super::part::{Level, Part, too_many_gangs};
 use super::policy::Policy;
 
 /// Main containers wait until every member of the targets has started (KEP-498).
@@ -27,6 +29,19 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// Refuses a plan whose parts make more gangs together than one workload may have.
+    pub(crate) fn check_gangs(&self) -> Result<(), FieldError> {
+        let mut gangs: u64 = 0;
+        for part in &self.parts {
+            gangs += u64::from(part.replicas());
+            if gangs > u64::from(MAX_GANGS) {
+                let all = self.parts.iter().map(|part| u64::from(part.replicas()));
+                return Err(too_many_gangs(part.at().clone(), all.sum()));
+            }
+        }
+        Ok(())
+    }
+
     /// The parts that start together with this one, itself among them, in the order of the spec.
     pub(crate) fn bundle_of(&self, part: &Part) -> impl Iterator<Item = &Part> {
         let name = part.name().clone();

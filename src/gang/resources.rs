@@ -8,7 +8,9 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::fmt;
 
+use serde::de::{Error as _, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::quantity::Quantity;
@@ -183,12 +185,40 @@ pub(crate) struct Containers<'a>(
     #[serde(borrow, deserialize_with = "containers")] pub Vec<Container<'a>>,
 );
 
+/// A pod has a few; of this many, each with a name, a node would run none other.
+const MAX_CONTAINERS: usize = 1000;
+
 /// For a list of containers where `null` is the empty list, and a `null` in it an empty container, as to Go.
 fn containers<'de: 'a, 'a, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Vec<Container<'a>>, D::Error> {
-    let list: Vec<Option<Container<'a>>> = or_default(deserializer)?;
-    Ok(list.into_iter().map(Option::unwrap_or_default).collect())
+    struct ListVisitor;
+
+    impl<'de> Visitor<'de> for ListVisitor {
+        type Value = Vec<Container<'de>>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a sequence")
+        }
+
+        fn visit_unit<E>(self) -> Result<Self::Value, E> {
+            Ok(Vec::new())
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
+            let mut list = Vec::new();
+            while let Some(container) = seq.next_element::<Option<Container<'de>>>()? {
+                if list.len() == MAX_CONTAINERS {
+                    let why = format!("more than {MAX_CONTAINERS} containers, which no pod has");
+                    return Err(A::Error::custom(why));
+                }
+                list.push(container.unwrap_or_default());
+            }
+            Ok(list)
+        }
+    }
+
+    deserializer.deserialize_any(ListVisitor)
 }
 
 /// What the pod takes from a node in the eyes of kube-scheduler.

@@ -3,9 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::Value;
-
 use super::field::FieldPath;
+use super::member::Words;
 use super::resources::ResourceList;
 
 /// The shape of a template's pods.
@@ -14,10 +13,11 @@ pub struct Shape {
     /// What kube-scheduler counts for one pod.
     pub(crate) requests: ResourceList,
     pub(crate) node_selector: BTreeMap<String, String>,
-    pub(crate) tolerations: Option<Value>,
-    pub(crate) affinity: Option<Value>,
+    /// As they stand in the pod: few schedulers read them, and they may be large.
+    pub(crate) tolerations: Option<Words>,
+    pub(crate) affinity: Option<Words>,
     /// How the pods are to be spread.
-    pub(crate) spread: Option<Vec<Value>>,
+    pub(crate) spread: Option<Words>,
     /// Their labels, as far as they are known.
     pub(crate) labels: BTreeMap<String, String>,
     /// The labels that their controller writes.

@@ -21,3 +21,13 @@ pub struct Marks {
     /// Other fields of the pod's spec that change.
     pub(crate) fields: BTreeMap<&'static str, Value>,
 }
+
+impl Marks {
+    /// What its annotations take of the room that an object's have.
+    pub fn annotations_size(&self) -> usize {
+        let annotations = self.annotations.iter();
+        annotations
+            .map(|(key, value)| key.len() + value.len())
+            .sum()
+    }
+}

@@ -132,8 +132,9 @@ pub trait Scheduler: Sync {
         }
     }
 
-    /// Adds to a stamp what a link will need beyond the part's numbers.
-    fn extend_stamp(&self, _plan: &Plan, _part: &Part, _role: &Role, _stamp: &mut Stamp) {}
+    /// Adds to a stamp what a link will need beyond the part's numbers: the same for all that starts
+    /// together with the part.
+    fn extend_stamp(&self, _plan: &Plan, _part: &Part, _stamp: &mut Stamp) {}
 
     /// What of a plan its objects could not say, beyond what the abilities tell.
     fn check(&self, _plan: &Plan) -> Vec<FieldError> {
@@ -143,6 +144,12 @@ pub trait Scheduler: Sync {
     /// What of a plan it does otherwise than a user would think.
     fn warnings(&self, _plan: &Plan) -> Vec<String> {
         Vec::new()
+    }
+
+    /// Why a link would be larger than any that Muster's own stamps lead to, if so. Asked before it
+    /// is built: a stamp may come from anybody.
+    fn oversize(&self, _member: &Member, _pod: &dyn Fn() -> Shape) -> Option<String> {
+        None
     }
 
     /// What ties a member to its gang. `pod` reads the member's own shape, for schedulers that

@@ -1,6 +1,7 @@
 //! What PodGroups of several schedulers have in common: one object per gang, or one per bundle.
 
-use std::collections::BTreeMap;
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, HashMap};
 
 use kube::core::DynamicObject;
 use serde_json::Value;
@@ -35,15 +36,19 @@ pub(crate) struct Group<'g, 'p> {
 /// Gathers the gangs of each bundle, in the order of the plan.
 pub(crate) fn groups<'g, 'p>(gangs: &'g [Gang<'p>]) -> Vec<Group<'g, 'p>> {
     let mut groups: Vec<Group<'g, 'p>> = Vec::new();
+    let mut positions: HashMap<GangName, usize> = HashMap::new();
     for gang in gangs {
         let bundle = gang.part.bundle().map(|bundle| bundle.value.as_str());
         let name = name(&gang.identity, bundle);
-        match groups.iter_mut().find(|group| group.name == name) {
-            Some(group) => group.gangs.push(gang),
-            None => groups.push(Group {
-                name,
-                gangs: vec![gang],
-            }),
+        match positions.entry(name) {
+            Entry::Occupied(known) => groups[*known.get()].gangs.push(gang),
+            Entry::Vacant(new) => {
+                groups.push(Group {
+                    name: new.key().clone(),
+                    gangs: vec![gang],
+                });
+                new.insert(groups.len() - 1);
+            }
         }
     }
     groups

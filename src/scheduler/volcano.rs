@@ -1,13 +1,13 @@
 //! Volcano: one PodGroup per gang, or one per bundle with a subgroup policy per part.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use kube::core::DynamicObject;
 use serde_json::{Value, json};
 
 use crate::gang::link::LinkKey;
 use crate::gang::resources::ResourceList;
-use crate::gang::{FieldError, Gang, Member, Owner, Part, Plan, SchedulerKind, Shape, keys};
+use crate::gang::{FieldError, Gang, Member, Owner, Plan, SchedulerKind, Shape, keys};
 
 use super::abilities::{Abilities, Bundles, Later, LinkSite, NewRoom, Priorities, QuorumChange};
 use super::abilities::{Resume, Support, Timeouts};
@@ -169,14 +169,10 @@ fn min_resources(gangs: &[&Gang<'_>]) -> Option<ResourceList> {
 /// One policy per part: so many subgroups (gangs), each of so many pods. Volcano puts a pod into a
 /// policy only if `matchLabelKeys` is not empty and the pod has all of its keys (1.14).
 fn sub_groups(gangs: &[&Gang<'_>]) -> Value {
-    let mut parts: Vec<&Part> = Vec::new();
-    for gang in gangs {
-        if !parts.iter().any(|part| part.name() == gang.part.name()) {
-            parts.push(gang.part);
-        }
-    }
+    let mut seen = HashSet::new();
+    let parts = gangs.iter().map(|gang| gang.part);
     parts
-        .into_iter()
+        .filter(|part| seen.insert(part.name().as_str()))
         .map(|part| {
             json!({
                 "name": part.name().as_str(),

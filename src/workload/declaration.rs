@@ -167,10 +167,15 @@ pub(crate) fn bundle_with(
     /// Each of them looks at all others whenever one changes.
     const MAX: usize = 16;
     let (text, at) = text(meta, at, keys::BUNDLE_WITH, errors)?;
+    let words = text.split(',').count();
+    if words > MAX {
+        let detail = format!("names {words} workloads; at most {MAX} can be named");
+        errors.push(FieldError::invalid(at.clone(), text, detail));
+    }
     let home = meta.namespace.as_deref().unwrap_or("default");
     let itself = WorkloadRef::new(home, meta.name.as_deref().unwrap_or_default());
     let mut named = Vec::new();
-    for word in text.split(',').map(str::trim) {
+    for word in text.split(',').take(MAX).map(str::trim) {
         let error = match WorkloadRef::parse(word, home) {
             None => FieldError::invalid(
                 at.clone(),
@@ -188,13 +193,6 @@ pub(crate) fn bundle_with(
             }
         };
         errors.push(error);
-    }
-    if named.len() > MAX {
-        let detail = format!(
-            "names {} workloads; at most {MAX} can be named",
-            named.len()
-        );
-        errors.push(FieldError::invalid(at.clone(), text, detail));
     }
     Some(Located::new(named, at))
 }
@@ -221,16 +219,16 @@ pub(crate) fn policy(meta: &Meta<'_>, at: &FieldPath, errors: &mut Vec<FieldErro
 pub(crate) fn check_keys(workload: &dyn Workload) -> Vec<FieldError> {
     let own = FieldPath::new("metadata");
     let own = keys::check(workload.facts().keys, &own, Some(workload.meta()));
-    let mut errors: Vec<FieldError> = own.collect();
-    for site in workload.sites() {
-        errors.extend(keys::check(
-            site.place,
-            &site.at.child("metadata"),
-            site.meta,
-        ));
-    }
-    errors
+    let sites = workload.sites();
+    let at_sites = sites.iter().flat_map(|site| {
+        let at = site.at.child("metadata");
+        keys::check(site.place, &at, site.meta)
+    });
+    own.chain(at_sites).take(MAX_WRONG_KEYS).collect()
 }
+
+/// More than a refusal lists. Finding out about each what was meant takes time.
+const MAX_WRONG_KEYS: usize = 100;
 
 /// Says which keys do nothing, because there is no gang; `others` are those that do not need one,
 /// `instead` is what to do about it.

@@ -91,12 +91,16 @@ fn check_label(place: &Place, at: &FieldPath, key: &str) -> Option<FieldError> {
     Some(unknown(at, key, place))
 }
 
+/// Longer than any key of Muster's.
+const MAX_COMPARED: usize = 64;
+
 fn unknown(at: FieldPath, key: &str, place: &Place) -> FieldError {
     let known = place.nearest;
     // Without the common prefix, and at most half of the key wrong: otherwise every key is near.
     let word = |key: &str| key.trim_start_matches(PREFIX).to_owned();
-    let nearest = known
-        .iter()
+    // Nothing that long is a slip of the pen, and comparing takes time and room.
+    let comparable = known.iter().filter(|_| key.len() <= MAX_COMPARED);
+    let nearest = comparable
         .map(|key_| (strsim::damerau_levenshtein(&word(key), &word(key_)), key_))
         .min_by_key(|(distance, _)| *distance)
         .filter(|(distance, _)| *distance <= 3 && *distance * 2 <= word(key).len());

@@ -3,12 +3,17 @@
 //! It knows no kind by name: the table in [`super`] makes the enum, and each kind's folder says what
 //! its object is.
 
+use std::fmt;
+
 use serde::Deserialize;
+use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
+use serde_json::value::RawValue;
+use serde_path_to_error::Segment;
 
 use super::child::Child;
 use super::facts::{Facts, Kind};
-use super::view::Meta;
+use super::view::{Meta, Text};
 use super::{Object, Workload};
 use crate::gang::{FieldError, FieldPath};
 
@@ -132,7 +137,7 @@ impl<'a> Object<'a> {
         let deserializer = &mut serde_json::Deserializer::from_str(json);
         let mut track = serde_path_to_error::Track::new();
         let tracked = serde_path_to_error::Deserializer::new(deserializer, &mut track);
-        match serde::de::DeserializeSeed::deserialize(seed, tracked) {
+        match DeserializeSeed::deserialize(seed, tracked) {
             Ok(Some(object)) => object.checked(),
             Ok(None) => Self::Unreadable(FieldError::required(FieldPath::default(), "an object")),
             Err(error) => Self::Unreadable(misfit(json, &track.path(), &error.to_string())),
@@ -228,14 +233,62 @@ fn plain(detail: &str) -> String {
     format!("expected {expected}, got {found}")
 }
 
-/// The value that does not fit, for the message.
+/// The value that does not fit, for the message: followed to its place without keeping the rest.
 fn value_at(json: &str, path: &serde_path_to_error::Path) -> Value {
-    use serde_path_to_error::Segment;
-    let root: Value = serde_json::from_str(json).unwrap_or_default();
-    let step = |value: Value, segment: &Segment| match segment {
-        Segment::Seq { index } => value.get(index).cloned(),
-        Segment::Map { key } => value.get(key).cloned(),
-        Segment::Enum { .. } | Segment::Unknown => None,
-    };
-    path.iter().try_fold(root, step).unwrap_or_default()
+    let path: Vec<&Segment> = path.iter().collect();
+    let deserializer = &mut serde_json::Deserializer::from_str(json);
+    Follow(&path).deserialize(deserializer).unwrap_or_default()
+}
+
+/// Reads what stands at the end of a path.
+struct Follow<'p>(&'p [&'p Segment]);
+
+impl<'de> DeserializeSeed<'de> for Follow<'_> {
+    type Value = Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<Value, D::Error> {
+        /// Longer values are shown as text, which is cut.
+        const MAX: usize = 4096;
+        if !self.0.is_empty() {
+            return from.deserialize_any(self);
+        }
+        let raw = <&RawValue>::deserialize(from)?.get();
+        match raw.get(..MAX) {
+            None => Ok(serde_json::from_str(raw).unwrap_or_default()),
+            Some(_) => Ok(raw.into()),
+        }
+    }
+}
+
+impl<'de> Visitor<'de> for Follow<'_> {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the way to a value")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Value, A::Error> {
+        let mut found = Value::Null;
+        while let Some(key) = map.next_key::<Text<'de>>()? {
+            match self.0 {
+                [Segment::Map { key: wanted }, rest @ ..] if *wanted == *key => {
+                    found = map.next_value_seed(Follow(rest))?;
+                }
+                _ => drop(map.next_value::<IgnoredAny>()?),
+            }
+        }
+        Ok(found)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Value, A::Error> {
+        let [Segment::Seq { index }, rest @ ..] = self.0 else {
+            return Ok(Value::Null);
+        };
+        for _ in 0..*index {
+            seq.next_element::<IgnoredAny>()?;
+        }
+        let found = seq.next_element_seed(Follow(rest))?.unwrap_or_default();
+        while seq.next_element::<IgnoredAny>()?.is_some() {}
+        Ok(found)
+    }
 }

@@ -15,11 +15,11 @@ use serde_json::value::RawValue;
 use crate::gang::link::{LinkKey, LinkPlace};
 use crate::gang::resources::{Containers, PodResources, Requirements, ResourceList};
 use crate::gang::resources::{OverflowError, pod_requests};
-use crate::gang::{FieldError, FieldPath, Shape};
+use crate::gang::{FieldError, FieldPath, Shape, Words};
 use crate::scheduler;
 
 use super::object::read_part;
-use super::view::{Given, Meta, Text};
+use super::view::{Given, Meta, Present, Several, Text};
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
@@ -48,7 +48,7 @@ pub(crate) struct PodSpec<'a> {
     #[serde(borrow)]
     topology_spread_constraints: Option<&'a RawValue>,
     #[serde(borrow)]
-    scheduling_gates: Unread<'a, Vec<&'a RawValue>>,
+    scheduling_gates: Unread<'a, Several<Present, 1>>,
     #[serde(borrow)]
     node_selector: Unread<'a, BTreeMap<String, String>>,
     #[serde(borrow)]
@@ -60,8 +60,11 @@ pub(crate) struct PodSpec<'a> {
     #[serde(borrow)]
     resources: Unread<'a, Option<Requirements>>,
     #[serde(borrow)]
-    pub(crate) volumes: Unread<'a, Vec<Volume<'a>>>,
+    pub(crate) volumes: Unread<'a, Several<Volume<'a>, MAX_VOLUMES>>,
 }
+
+/// A node attaches far fewer, and a kubelet refuses the rest.
+const MAX_VOLUMES: usize = 1000;
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
@@ -200,9 +203,9 @@ impl PodSpec<'_> {
         let shape = Shape {
             requests,
             node_selector: self.node_selector.read(),
-            tolerations: parse(self.tolerations),
-            affinity: parse(self.affinity),
-            spread: parse(self.topology_spread_constraints),
+            tolerations: self.tolerations.map(Words::unread),
+            affinity: self.affinity.map(Words::unread),
+            spread: self.topology_spread_constraints.map(Words::unread),
             labels: meta.map(Meta::owned_labels).unwrap_or_default(),
             priority_class: non_empty(&self.priority_class_name),
             scheduler_name: non_empty(&self.scheduler_name),

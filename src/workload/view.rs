@@ -6,11 +6,14 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::marker::PhantomData;
 use std::ops::Deref;
 
 use serde::de::{Deserialize, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
 use serde_json::value::RawValue;
+
+use crate::gang::{FieldError, FieldPath};
 
 /// A string, borrowed where the JSON has no escapes. (serde's `borrow` does not reach into
 /// `Option<Cow<str>>`, which is always copied; this type is not.)
@@ -128,6 +131,9 @@ impl<'de: 'a, 'a> Deserialize<'de> for Scalar<'a> {
     }
 }
 
+/// With the shortest keys and values, more than the annotations of an object may hold together.
+const MAX_ENTRIES: usize = 16 * 1024;
+
 /// Labels or annotations.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct Entries<'a>(Vec<(Text<'a>, Scalar<'a>)>);
@@ -161,8 +167,13 @@ impl<'de: 'a, 'a> Deserialize<'de> for Entries<'a> {
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Entries<'de>, A::Error> {
                 let mut entries = Vec::new();
                 while let Some(entry) = map.next_entry()? {
+                    if entries.len() == MAX_ENTRIES {
+                        let why = format!("more than {MAX_ENTRIES} keys, which no object has");
+                        return Err(A::Error::custom(why));
+                    }
                     entries.push(entry);
                 }
+                entries.shrink_to_fit();
                 Ok(Entries(entries))
             }
         }
@@ -190,8 +201,11 @@ pub struct Meta<'a> {
     #[serde(borrow)]
     pub(crate) deletion_timestamp: Option<Text<'a>>,
     #[serde(borrow)]
-    pub(crate) owner_references: Option<Vec<OwnerReference<'a>>>,
+    pub(crate) owner_references: Option<Several<OwnerReference<'a>, MAX_OWNERS>>,
 }
+
+/// An object has one owner, or a few.
+const MAX_OWNERS: usize = 64;
 
 /// An owner, as far as Muster asks who made an object.
 #[derive(Debug, Clone, PartialEq, Default, serde::Deserialize)]
@@ -213,6 +227,14 @@ impl<'a> Meta<'a> {
 
     pub(crate) fn annotations(&self) -> impl Iterator<Item = (&str, &Scalar<'a>)> {
         self.annotations.iter().flat_map(Entries::iter)
+    }
+
+    /// What its annotations have of the room that an object's may take.
+    pub(crate) fn annotations_size(&self) -> usize {
+        let entries = self.annotations();
+        entries
+            .map(|(key, value)| key.len() + value.as_text().map_or(0, str::len))
+            .sum()
     }
 
     pub(crate) fn labels(&self) -> impl Iterator<Item = (&str, &Scalar<'a>)> {
@@ -253,6 +275,69 @@ impl<'a> Meta<'a> {
         let owners = self.owner_references.as_ref()?;
         let owner = owners.iter().find(|o| o.controller == Some(true))?;
         owner.kind.as_deref()
+    }
+}
+
+/// A list of which at most `MAX` items are kept: the others are counted and cost nothing else.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Several<T, const MAX: usize> {
+    items: Vec<T>,
+    /// How many were sent.
+    pub sent: usize,
+}
+
+impl<T, const MAX: usize> Several<T, MAX> {
+    /// Refuses a list, which stands at `at`, that was not kept as a whole.
+    pub fn check(&self, at: &FieldPath) -> Option<FieldError> {
+        (self.sent > MAX).then(|| FieldError::too_many(at.clone(), self.sent, MAX))
+    }
+}
+
+impl<T, const MAX: usize> Default for Several<T, MAX> {
+    fn default() -> Self {
+        Self {
+            items: Vec::new(),
+            sent: 0,
+        }
+    }
+}
+
+impl<T, const MAX: usize> Deref for Several<T, MAX> {
+    type Target = [T];
+
+    fn deref(&self) -> &[T] {
+        &self.items
+    }
+}
+
+impl<'de, T: Deserialize<'de>, const MAX: usize> Deserialize<'de> for Several<T, MAX> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct SeveralVisitor<T, const MAX: usize>(PhantomData<T>);
+
+        impl<'de, T: Deserialize<'de>, const MAX: usize> Visitor<'de> for SeveralVisitor<T, MAX> {
+            type Value = Several<T, MAX>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a sequence")
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
+                let mut several = Several::default();
+                while several.sent < MAX {
+                    let Some(item) = seq.next_element()? else {
+                        return Ok(several);
+                    };
+                    several.items.push(item);
+                    several.sent += 1;
+                }
+                while seq.next_element::<IgnoredAny>()?.is_some() {
+                    several.sent += 1;
+                }
+                Ok(several)
+            }
+        }
+
+        deserializer.deserialize_seq(SeveralVisitor(PhantomData))
     }
 }
 

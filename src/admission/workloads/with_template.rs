@@ -46,7 +46,7 @@ pub(crate) fn decide(update: &Update<'_>, remedy: &str) -> Decided {
     if stamp.is_some() {
         stamps::take_back(&mut patch, old, new, &before, &judged);
     }
-    write(phase, new, judged, patch)
+    write(phase, review, new, judged, patch)
 }
 
 /// Whether the update, with what Muster wrote put back, leaves the template as it is stored.

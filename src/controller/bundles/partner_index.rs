@@ -14,27 +14,53 @@ use crate::controller::decide::Seen;
 use crate::controller::watched_kind::api_resource;
 use crate::gang::WorkloadRef;
 use crate::scheduler::Snapshot;
-use crate::workload::{Object, SeenPod, Workload, keys};
+use crate::workload::{Kind, Life, Object, SeenPod, Unasked, Workload, keys, object};
 
 type Several = BTreeSet<WorkloadRef>;
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct PartnerIndex {
+    /// The kind of all its workloads.
+    kind: Option<&'static Kind>,
     by_namer: HashMap<WorkloadRef, Several>,
     by_named: HashMap<WorkloadRef, Several>,
 }
 
 impl PartnerIndex {
+    fn new(kind: Option<&'static Kind>) -> Self {
+        Self {
+            kind,
+            by_namer: HashMap::new(),
+            by_named: HashMap::new(),
+        }
+    }
+
     /// Notes whom a workload names, and returns those that name it.
     fn changed(&mut self, workload: &Stored) -> Vec<WorkloadRef> {
         let itself = reference(workload);
         self.forget(&itself);
-        if let Some(text) = workload.annotation(keys::BUNDLE_WITH) {
-            let names = text.split(',').map(str::trim);
-            let others = names.filter_map(|name| WorkloadRef::parse(name, itself.namespace()));
-            self.note(itself.clone(), others.collect());
+        let others = self.named_by(workload);
+        if !others.is_empty() {
+            self.note(itself.clone(), others);
         }
         self.namers(&itself)
+    }
+
+    /// Whom a workload names: nobody, where admission leaves it alone or would refuse what it says.
+    fn named_by(&self, workload: &Stored) -> Several {
+        let kind = self
+            .kind
+            .filter(|_| workload.annotation(keys::BUNDLE_WITH).is_some());
+        let Some(object) = kind.map(|kind| Object::read(kind, workload.text())) else {
+            return Several::new();
+        };
+        let bundles = object.workload().filter(|w| w.life() != Life::LeftAlone);
+        let reading = bundles.map(|workload| workload.read(Unasked::NoGang));
+        let plan = reading
+            .filter(|reading| reading.errors.is_empty())
+            .map(|r| r.plan);
+        let with = plan.and_then(|plan| plan.policy.bundle_with);
+        with.into_iter().flat_map(|with| with.value).collect()
     }
 
     /// The same for a workload that is gone.
@@ -78,14 +104,15 @@ pub fn tell_partners(
     sender: mpsc::UnboundedSender<ObjectRef<Stored>>,
     kind: ApiResource,
 ) -> impl FnMut(&watcher::Result<Event<Stored>>) {
-    let mut index = PartnerIndex::default();
+    let read = object::kind_of(&kind.group, &kind.kind);
+    let mut index = PartnerIndex::new(read);
     move |event| {
         let told = match event {
             Ok(Event::Apply(workload) | Event::InitApply(workload)) => index.changed(workload),
             Ok(Event::Delete(workload)) => index.gone(workload),
             // A list shows all that exist, and each is looked at. What it does not show is gone.
             Ok(Event::Init) => {
-                index = PartnerIndex::default();
+                index = PartnerIndex::new(read);
                 Vec::new()
             }
             Ok(Event::InitDone) | Err(_) => Vec::new(),
@@ -143,11 +170,48 @@ mod tests {
     use crate::controller::write::resource;
 
     fn workload(namespace: &str, name: &str, with: &str) -> Stored {
-        let mut workload = json!({"metadata": {"namespace": namespace, "name": name}});
+        serde_json::from_value(jobset(namespace, name, with)).unwrap()
+    }
+
+    fn jobset(namespace: &str, name: &str, with: &str) -> serde_json::Value {
+        let mut workload = json!({
+            "metadata": {"namespace": namespace, "name": name},
+            "spec": {"replicatedJobs": [{"name": "workers"}]},
+        });
         if !with.is_empty() {
-            workload["metadata"]["annotations"] = json!({keys::BUNDLE_WITH: with});
+            workload["metadata"]["annotations"] = json!({
+                keys::GANG_MODE: "Gang",
+                keys::BUNDLE: "ring",
+                keys::BUNDLE_WITH: with,
+            });
         }
-        serde_json::from_value(workload).unwrap()
+        workload
+    }
+
+    fn index() -> PartnerIndex {
+        PartnerIndex::new(Some(&crate::workload::jobset::KIND))
+    }
+
+    #[test]
+    fn what_admission_leaves_alone_or_refuses_is_not_indexed() {
+        let names = |count: usize| {
+            let names: Vec<String> = (0..count).map(|i| format!("other-{i}")).collect();
+            names.join(",")
+        };
+        let indexed = |workload: serde_json::Value| {
+            let mut index = index();
+            index.changed(&serde_json::from_value(workload).unwrap());
+            index.by_named.len()
+        };
+        assert_eq!(indexed(jobset("ml", "a", &names(16))), 16);
+        assert_eq!(indexed(jobset("ml", "a", &names(17))), 0);
+        assert_eq!(indexed(jobset("ml", "a", "b,No Name")), 0);
+        let mut foreign = jobset("ml", "a", &names(16));
+        foreign["spec"]["managedBy"] = json!("kueue.x-k8s.io/multikueue");
+        assert_eq!(indexed(foreign), 0);
+        let mut without_gang = jobset("ml", "a", &names(16));
+        without_gang["metadata"]["annotations"][keys::GANG_MODE] = json!("Gnag");
+        assert_eq!(indexed(without_gang), 0);
     }
 
     fn names(namers: &[WorkloadRef]) -> Vec<String> {
@@ -156,7 +220,7 @@ mod tests {
 
     #[test]
     fn a_change_is_looked_at_by_all_that_name_the_workload_and_by_no_other() {
-        let mut namers = PartnerIndex::default();
+        let mut namers = index();
         namers.changed(&workload("ml", "a", "b, web/c"));
         namers.changed(&workload("web", "d", "ml/b"));
         let b = workload("ml", "b", "");
@@ -174,7 +238,7 @@ mod tests {
     #[test]
     fn a_list_drops_who_is_gone() {
         let (sender, mut told) = mpsc::unbounded();
-        let mut watch = tell_partners(sender, resource("", "v1", "Workload"));
+        let mut watch = tell_partners(sender, resource("jobset.x-k8s.io", "v1alpha2", "JobSet"));
         watch(&Ok(Event::Init));
         watch(&Ok(Event::InitApply(workload("ml", "a", "b"))));
         watch(&Ok(Event::InitDone));

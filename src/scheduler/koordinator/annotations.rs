@@ -15,6 +15,9 @@ use super::{groups, id, manner, name, patience};
 const MIN_AVAILABLE: &str = "gang.scheduling.koordinator.sh/min-available";
 const WAITING_TIME: &str = "gang.scheduling.koordinator.sh/waiting-time";
 
+/// The most gangs that a stamp may name: what earlier versions of Muster wrote.
+const MAX_STAMPED: u64 = 1000;
+
 pub(crate) struct ByAnnotations;
 
 static BY_ANNOTATIONS: Abilities = ABILITIES;
@@ -43,7 +46,7 @@ impl Scheduler for ByAnnotations {
         marks
     }
 
-    fn extend_stamp(&self, plan: &Plan, part: &Part, _role: &Role, stamp: &mut Stamp) {
+    fn extend_stamp(&self, plan: &Plan, part: &Part, stamp: &mut Stamp) {
         stamp.variant = Some(ANNOTATIONS.to_owned());
         if part.bundle().is_none() {
             return;
@@ -59,6 +62,17 @@ impl Scheduler for ByAnnotations {
 
     fn check(&self, plan: &Plan) -> Vec<FieldError> {
         super::check(plan)
+    }
+
+    fn oversize(&self, member: &Member, _pod: &dyn Fn() -> Shape) -> Option<String> {
+        let siblings = member.stamp.siblings.iter().map(Sibling::count);
+        let gangs = siblings.fold(0, u64::saturating_add);
+        (gangs > MAX_STAMPED).then(|| {
+            format!(
+                "it names {gangs} gangs of one bundle, and koordinator's annotation holds \
+                 {MAX_STAMPED}"
+            )
+        })
     }
 
     fn link(&self, member: &Member, _pod: &dyn Fn() -> Shape) -> Marks {

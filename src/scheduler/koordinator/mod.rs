@@ -14,7 +14,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::gang::link::LinkKey;
-use crate::gang::{FieldError, Gang, GangName, Identity, Plan, Role, SchedulerKind, Strictness};
+use crate::gang::{
+    FieldError, FieldPath, Gang, GangName, Identity, Plan, Role, SchedulerKind, Strictness,
+};
 
 use super::abilities::{Abilities, Bundles, Later, LinkSite, NewRoom, Priorities, QuorumChange};
 use super::abilities::{Resume, Support, Timeouts};
@@ -34,9 +36,13 @@ const QUOTA: &str = "quota.scheduling.koordinator.sh/name";
 /// replacement would never start.
 const COUNTED: &str = "waiting-and-running";
 
-/// Each gang names all gangs of its bundle: a thousand names of 63 letters in a namespace of 63
-/// are half of what an object's annotations may hold.
-const MAX_BUNDLE: usize = 1000;
+/// Each gang names all gangs of its bundle, with up to 130 letters each: this many are 52 KB of the
+/// 256 KiB that an object's annotations may hold.
+const MAX_BUNDLE: usize = 400;
+
+/// The names that all gangs of one workload list together, at most: 20 MB of text, of which the
+/// reconciler holds two copies while it looks at the workload.
+const MAX_NAMES: usize = MAX_BUNDLE * MAX_BUNDLE;
 
 /// By annotations; PodGroups reach further.
 const ABILITIES: Abilities = Abilities {
@@ -203,7 +209,7 @@ fn check(plan: &Plan) -> Vec<FieldError> {
             detail,
         ));
     }
-    let mut bundles: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut bundles: BTreeMap<&str, (usize, &FieldPath)> = BTreeMap::new();
     for part in &plan.parts {
         for role in part.roles().iter().filter(|role| role.shape.gated) {
             let detail = "koordinator counts a gated pod as placed and would start the others \
@@ -212,19 +218,47 @@ fn check(plan: &Plan) -> Vec<FieldError> {
             let at = role.at.child("schedulingGates");
             errors.push(FieldError::forbidden(at, detail));
         }
-        let Some(bundle) = part.bundle() else {
-            continue;
+        if let Some(bundle) = part.bundle() {
+            let name = bundle.value.as_str();
+            let (gangs, at) = bundles.entry(name).or_insert((0, &bundle.at));
+            *gangs = gangs.saturating_add(part.replicas() as usize);
+            *at = &bundle.at;
+        }
+    }
+    errors.extend(check_bundles(plan, bundles.into_values()));
+    errors
+}
+
+/// Each gang of a bundle names all of them, and those of other workloads.
+fn check_bundles<'p>(
+    plan: &Plan,
+    bundles: impl Iterator<Item = (usize, &'p FieldPath)>,
+) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    let mut names: usize = 0;
+    for (gangs, at) in bundles {
+        // How many the others have is not known yet.
+        let listed = match plan.policy.bundle_with {
+            Some(_) => gangs.max(MAX_BUNDLE),
+            None => gangs,
         };
-        let gangs = bundles.entry(bundle.value.as_str()).or_default();
-        *gangs = gangs.saturating_add(part.replicas() as usize);
-        if *gangs > MAX_BUNDLE {
+        names = names.saturating_add(gangs.saturating_mul(listed));
+        if gangs > MAX_BUNDLE {
             errors.push(FieldError::forbidden(
-                bundle.at.clone(),
+                at.clone(),
                 format!(
                     "the bundle has {gangs} gangs, and each must name all: koordinator's \
                      annotation holds {MAX_BUNDLE}; use Gang, or fewer replicas"
                 ),
             ));
+        } else if names > MAX_NAMES {
+            let detail = format!(
+                "each gang names all gangs of its bundle, and the bundles of this object need \
+                 {names} names by now; at most {MAX_NAMES} are written: use smaller bundles, Gang, \
+                 or fewer replicas"
+            );
+            errors.push(FieldError::forbidden(at.clone(), detail));
+            break;
         }
     }
     errors

@@ -1,12 +1,12 @@
 //! The PodGroup way: `scheduling.sigs.k8s.io/v1alpha1`, with what the spec has no field for in
 //! the object's annotations.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use kube::core::DynamicObject;
 use serde_json::json;
 
-use crate::gang::{FieldError, Gang, GangName, Member, Owner, Plan, Role, Shape};
+use crate::gang::{FieldError, Gang, GangName, Identity, Member, Owner, Plan, Role, Shape};
 use crate::scheduler::abilities::Bundles;
 use crate::scheduler::object::{Scope, object};
 use crate::scheduler::{Abilities, Entry, Marks, Scheduler};
@@ -52,9 +52,18 @@ impl Scheduler for ByPodGroup {
             .iter()
             .map(|gang| name(&gang.identity, is_bundled(gang)))
             .collect();
-        let named = || gangs.iter().zip(&names);
-        let bundle = |gang: &Gang<'_>| gang.part.bundle().map(|b| b.value.clone());
-        named()
+        let mut bundles: HashMap<&str, Vec<&GangName>> = HashMap::new();
+        for (gang, name) in gangs.iter().zip(&names) {
+            if let Some(bundle) = gang.part.bundle() {
+                let together = bundles.entry(bundle.value.as_str()).or_default();
+                together.push(name);
+            }
+        }
+        // What all gangs of a bundle with the same partners list.
+        let mut listed: HashMap<(&str, *const Identity), String> = HashMap::new();
+        gangs
+            .iter()
+            .zip(&names)
             .map(|(gang, name)| {
                 let mut spec = json!({"minMember": gang.quorum()});
                 // Zero would mean Koordinator's default.
@@ -66,15 +75,19 @@ impl Scheduler for ByPodGroup {
                 let mut object = object(kind, name.clone(), owner, scope, spec);
                 let mut annotations = manner(plan);
                 annotations.insert(TOTAL_NUMBER, gang.part.size().to_string());
-                if is_bundled(gang) {
-                    let same = named().filter(|(other, _)| bundle(other) == bundle(gang));
-                    let own = same.map(|(_, name)| id(&owner.namespace, name));
-                    let others = gang.partners.iter();
-                    let others = others.map(|other| id(&other.namespace, &self::name(other, true)));
-                    let mut ids: Vec<String> = own.chain(others).collect();
-                    // The same text on every side.
-                    ids.sort();
-                    annotations.insert(GROUPS, groups(ids));
+                if let Some(bundle) = gang.part.bundle().map(|b| b.value.as_str()) {
+                    let text = listed.entry((bundle, gang.partners.as_ptr()));
+                    let text = text.or_insert_with(|| {
+                        let own = bundles.get(bundle).into_iter().flatten();
+                        let own = own.map(|name| id(&owner.namespace, name));
+                        let others = gang.partners.iter();
+                        let others = others.map(|o| id(&o.namespace, &self::name(o, true)));
+                        let mut ids: Vec<String> = own.chain(others).collect();
+                        // The same text on every side.
+                        ids.sort();
+                        groups(ids)
+                    });
+                    annotations.insert(GROUPS, text.clone());
                 }
                 let annotations = annotations.into_iter();
                 let annotations = annotations.map(|(key, value)| (key.to_owned(), value));

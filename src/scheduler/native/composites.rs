@@ -4,7 +4,7 @@
 //! A composite counts the gangs below it. Its API is served only with the apiserver's gate; that
 //! the scheduler has its own cannot be seen.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 use kube::core::DynamicObject;
 use serde_json::{Value, json};
@@ -40,9 +40,16 @@ impl Scheduler for Native {
     }
 
     fn check(&self, plan: &Plan) -> Vec<FieldError> {
+        let mut classes: HashMap<&str, BTreeSet<Option<&str>>> = HashMap::new();
+        for part in &plan.parts {
+            if let Some(bundle) = part.bundle() {
+                let classes = classes.entry(bundle.value.as_str()).or_default();
+                classes.insert(part.priority_class());
+            }
+        }
         let differs = |part: &&Part| {
-            let mut others = plan.bundle_of(part);
-            others.any(|other| other.priority_class() != part.priority_class())
+            let bundle = part.bundle().map(|bundle| bundle.value.as_str());
+            bundle.is_some_and(|bundle| classes.get(bundle).is_some_and(|all| all.len() > 1))
         };
         let bundles = plan.parts.iter().filter(differs);
         bundles

@@ -11,10 +11,9 @@ mod selector;
 mod task_groups;
 mod wishes;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use kube::core::DynamicObject;
-use serde_json::Value;
 
 use crate::gang::link::LinkKey;
 use crate::gang::{FieldError, Gang, Member, Owner, Part, Plan, Role, SchedulerKind, Shape};
@@ -23,7 +22,7 @@ use crate::gang::{RoleStamp, Stamp};
 use super::abilities::{Abilities, Bundles, Later, LinkSite, NewRoom, Priorities, QuorumChange};
 use super::abilities::{Resume, Support, Timeouts};
 use super::{Entry, Listens, Marks, Scheduler, pod_group, scheduler_name};
-use task_groups::{groups, kin, wishes};
+use task_groups::{applications, groups, wishes};
 
 pub(crate) struct Yunikorn;
 
@@ -74,6 +73,10 @@ static ABILITIES: Abilities = Abilities {
     made_for: "YuniKorn 1.8.0",
 };
 
+/// Every pod of an application carries the description of all its task groups, and every template a
+/// stamp of about that length: a quarter of what annotations may hold. About 250 templates fit.
+const MAX_DESCRIPTION: usize = 64 * 1024;
+
 const TASK_GROUPS: &str = "yunikorn.apache.org/task-groups";
 const PARAMETERS: &str = "yunikorn.apache.org/schedulingPolicyParameters";
 const QUEUE: &str = "yunikorn.apache.org/queue";
@@ -103,43 +106,43 @@ impl Scheduler for Yunikorn {
         }
     }
 
-    fn extend_stamp(&self, plan: &Plan, part: &Part, role: &Role, stamp: &mut Stamp) {
+    fn extend_stamp(&self, plan: &Plan, part: &Part, stamp: &mut Stamp) {
         let (counts, mut groups) = groups(plan, part);
         placeholder::keep_asked_labels(&mut groups);
-        let alike: Vec<&str> = role
-            .shape
-            .controller_labels
-            .shared()
-            .chain([QUEUE])
-            .collect();
+        let labels = part
+            .roles()
+            .first()
+            .map(|role| role.shape.controller_labels);
+        let labels = labels.unwrap_or_default();
+        let alike: Vec<&str> = labels.shared().chain([QUEUE]).collect();
         for (_, group) in &mut groups {
             placeholder::drop_soft(group);
             // The pod that is linked has them too, and a name may be drawn later.
             placeholder::retain_labels(group, |key| !alike.contains(&key));
         }
         let roles = groups.into_iter().zip(counts);
-        stamp.roles = roles
-            .map(|((name, group), members)| RoleStamp {
-                shape: (name != role.name).then_some(Value::Object(group)),
-                name,
-                members,
-            })
-            .collect();
+        stamp.describe(roles.map(|((name, group), members)| (name, members, group.into())));
     }
 
     fn check(&self, plan: &Plan) -> Vec<FieldError> {
         let mut errors = pod_group::check_sizes(self.kind(), plan);
         errors.extend(check_queue(plan));
-        for part in &plan.parts {
+        // What the workload asks for holds for all roles, and is said once.
+        let mut said = HashSet::new();
+        for (part, kin) in applications(plan) {
             errors.extend(check_quorum(part));
-            let kin = kin(plan, part);
-            let refused = wishes(part).into_iter().flat_map(|w| w.check(&kin));
-            for error in refused {
-                // Wishes of the whole workload hold for all roles, and are reported once.
-                if !errors.contains(&error) {
-                    errors.push(error);
+            let refused = match kin {
+                Ok(kin) => {
+                    let wishes = wishes(part).into_iter();
+                    wishes.flat_map(|wishes| wishes.check(&kin)).collect()
                 }
-            }
+                Err(error) => vec![error],
+            };
+            errors.extend(
+                refused
+                    .into_iter()
+                    .filter(|error| said.insert(error.to_string())),
+            );
             let empty = part.roles().iter().filter(|role| asks_nothing(role));
             errors.extend(empty.map(|role| {
                 FieldError::required(
@@ -154,21 +157,22 @@ impl Scheduler for Yunikorn {
 
     fn warnings(&self, plan: &Plan) -> Vec<String> {
         let mut warnings = Vec::new();
-        for part in &plan.parts {
-            let kin = kin(plan, part);
-            warnings.extend(wishes(part).iter().flat_map(|w| w.warnings(&kin)));
+        for (part, kin) in applications(plan) {
+            if let Ok(kin) = kin {
+                warnings.extend(wishes(part).iter().flat_map(|w| w.warnings(&kin)));
+            }
         }
         warnings.dedup();
         warnings
     }
 
+    fn oversize(&self, member: &Member, pod: &dyn Fn() -> Shape) -> Option<String> {
+        let bytes = task_groups::described(member, &own_role(member), &pod());
+        (bytes > MAX_DESCRIPTION).then(|| task_groups::too_large(bytes))
+    }
+
     fn link(&self, member: &Member, pod: &dyn Fn() -> Shape) -> Marks {
-        let roles = &member.stamp.roles;
-        let named = |role: &&RoleStamp| Some(role.name.as_str()) == member.role;
-        // Leader and workers may come from one template, which is then the role of both.
-        let own = roles.iter().find(named);
-        let own = own.or_else(|| roles.iter().find(|role| role.shape.is_none()));
-        let own = own.map(|role| role.name.clone()).unwrap_or_default();
+        let own = own_role(member);
         let application = application(member);
         let pod = pod();
         let (groups, fields) = task_groups::describe(member, &own, &application, &pod);
@@ -193,6 +197,16 @@ impl Scheduler for Yunikorn {
     fn orphans(&self) -> Option<&'static str> {
         Some("yunikorn forgets a gang whose first pod goes")
     }
+}
+
+/// The role of a member. Leader and workers may come from one template, which is then the role of
+/// both.
+fn own_role(member: &Member) -> String {
+    let roles = &member.stamp.roles;
+    let named = |role: &&RoleStamp| Some(role.name.as_str()) == member.role;
+    let own = roles.iter().find(named);
+    let own = own.or_else(|| roles.iter().find(|role| role.shape.is_none()));
+    own.map(|role| role.name.clone()).unwrap_or_default()
 }
 
 /// The application that a member belongs to: of its gang or bundle, and of a whole replica also

@@ -181,18 +181,17 @@ fn kin(groups: &TaskGroups) -> Vec<Kin> {
 /// Whether pods of the gang itself are what these terms ask for. A pod must match all of them
 /// (InterPodAffinity), and so the first one of a gang may go anywhere.
 pub(crate) fn draws_together<'t>(
-    terms: impl Iterator<Item = &'t Value> + Clone,
+    terms: impl Iterator<Item = &'t Value>,
     own: &Labels,
     kin: &[Kin],
     namespace: Option<&str>,
 ) -> bool {
-    let fits = |labels: &Labels, term: &Value| {
-        reaches(term, namespace) && Selector::read(term, own).is_some_and(|s| s.matches(labels))
+    let selector = |term| Selector::read(term, own).filter(|_| reaches(term, namespace));
+    let Some(selectors) = terms.map(selector).collect::<Option<Vec<Selector>>>() else {
+        return false;
     };
-    let any = terms.clone().next().is_some();
-    any && kin
-        .iter()
-        .any(|(labels, _)| terms.clone().all(|term| fits(labels, term)))
+    let fits = |(labels, _): &Kin| selectors.iter().all(|selector| selector.matches(labels));
+    !selectors.is_empty() && kin.iter().any(fits)
 }
 
 /// How many pods of the gang a constraint counts. An empty selector counts none (PodTopologySpread).

@@ -1,14 +1,17 @@
 //! The task groups of an application: one for each role, with what its pods have in common.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 
 use super::placeholder::{self, Kin, TaskGroup, TaskGroups};
 use super::selector::Labels;
 use super::wishes::Wishes;
-use super::{APPLICATION, QUEUE};
-use crate::gang::{Level, Member, Part, Plan, Role, RoleStamp, Shape};
+use super::{APPLICATION, MAX_DESCRIPTION, QUEUE};
+use crate::gang::{
+    FieldError, Level, Member, Part, Plan, Role, RoleShape, RoleStamp, Shape, Words,
+};
 
 /// The parts of a part's application. Placeholders hold the room of those that come later too.
 fn application_of<'p>(plan: &'p Plan, part: &'p Part) -> impl Iterator<Item = &'p Part> {
@@ -19,13 +22,77 @@ fn application_of<'p>(plan: &'p Plan, part: &'p Part) -> impl Iterator<Item = &'
     together.into_iter()
 }
 
+/// Each part of a plan with the pods of its application, or with the error where they are too much
+/// to describe. What an application has is read once, however many parts it has.
+pub fn applications(plan: &Plan) -> Vec<(&Part, Result<Arc<[Kin]>, FieldError>)> {
+    let ordered = is_ordered(plan);
+    let mut known: HashMap<Option<&str>, Result<Arc<[Kin]>, FieldError>> = HashMap::new();
+    let parts = plan.parts.iter();
+    parts
+        .map(|part| {
+            let bundle = part.bundle().map(|bundle| bundle.value.as_str());
+            if bundle.is_none() && !ordered {
+                return (part, kin(plan, part));
+            }
+            let known = known.entry(bundle.filter(|_| !ordered));
+            (part, known.or_insert_with(|| kin(plan, part)).clone())
+        })
+        .collect()
+}
+
 /// The pods of a part's application.
-pub(crate) fn kin(plan: &Plan, part: &Part) -> Vec<Kin> {
+fn kin(plan: &Plan, part: &Part) -> Result<Arc<[Kin]>, FieldError> {
+    let described = application_of(plan, part).flat_map(|part| part.roles());
+    let bytes: usize = described.map(|role| weight(&role.shape)).sum();
+    if bytes > MAX_DESCRIPTION {
+        return Err(FieldError::forbidden(part.at().clone(), too_large(bytes)));
+    }
     let parts = application_of(plan, part);
     let roles = parts.flat_map(|part| wishes(part).into_iter().map(move |wishes| (part, wishes)));
-    roles
-        .map(|(part, wishes)| (wishes.labels(), members(part, wishes.role)))
-        .collect()
+    let kin = roles.map(|(part, wishes)| (wishes.labels(), members(part, wishes.role)));
+    Ok(kin.collect())
+}
+
+/// What is wrong with an application of so many bytes.
+pub fn too_large(bytes: usize) -> String {
+    format!(
+        "yunikorn wants all pods of a gang described on each of them, and this takes {bytes} \
+         bytes; at most {MAX_DESCRIPTION} are written: use fewer pod templates, or less affinity"
+    )
+}
+
+/// About how long the task group of a role is, without its labels.
+fn weight(shape: &Shape) -> usize {
+    let words = [&shape.tolerations, &shape.affinity, &shape.spread];
+    let words = words.into_iter().flatten().map(Words::len);
+    let selector = shape.node_selector.iter();
+    let selector = selector.map(|(key, value)| key.len() + value.len() + 6);
+    let requests = shape.requests.iter().map(|(name, _)| name.len() + 16);
+    words.chain(selector).chain(requests).sum::<usize>() + GROUP_WEIGHT
+}
+
+/// What a task group has besides: its name, its numbers, and the application's label.
+const GROUP_WEIGHT: usize = 160;
+
+/// About how long the description of a member's application will be.
+pub fn described(member: &Member, own: &str, pod: &Shape) -> usize {
+    let stamp = &member.stamp;
+    let shared = pod.controller_labels.shared().chain([QUEUE]);
+    let shared = shared.filter_map(|key| Some(key.len() + pod.labels.get(key)?.len()));
+    let each = GROUP_WEIGHT + shared.sum::<usize>();
+    let lengths: Vec<usize> = stamp.shapes.iter().map(length).collect();
+    let roles = stamp.roles.iter().map(|role| match &role.shape {
+        Some(RoleShape::Shared(position)) if role.name != own => {
+            lengths.get(*position).copied().unwrap_or_default()
+        }
+        Some(RoleShape::Own(shape)) if role.name != own => length(shape),
+        _ => weight(pod),
+    });
+    roles.map(|bytes| bytes + each).sum()
+}
+
+fn length(value: &Value) -> usize {
+    value.to_string().len()
 }
 
 /// The roles of a part's application: how many of each room is held for, and what they have in
@@ -59,16 +126,18 @@ fn shape(shape: &Shape) -> TaskGroup {
     if !shape.node_selector.is_empty() {
         group.insert("nodeSelector".into(), json!(shape.node_selector));
     }
-    for (field, value) in [
+    for (field, words) in [
         ("tolerations", &shape.tolerations),
         ("affinity", &shape.affinity),
     ] {
-        if let Some(value) = value.as_ref().filter(|value| !value.is_null()) {
-            group.insert(field.into(), value.clone());
+        let value: Option<Value> = words.as_ref().and_then(Words::read);
+        if let Some(value) = value.filter(|value| !value.is_null()) {
+            group.insert(field.into(), value);
         }
     }
-    if let Some(spread) = shape.spread.as_ref().filter(|spread| !spread.is_empty()) {
-        group.insert(placeholder::SPREAD.into(), json!(spread));
+    let spread: Option<Vec<Value>> = shape.spread.as_ref().and_then(Words::read);
+    if let Some(spread) = spread.filter(|spread| !spread.is_empty()) {
+        group.insert(placeholder::SPREAD.into(), spread.into());
     }
     group
 }
@@ -103,7 +172,7 @@ pub(crate) fn describe(
     pod: &Shape,
 ) -> (Value, BTreeMap<&'static str, Value>) {
     let roles = &member.stamp.roles;
-    let group = |role: &RoleStamp| match &role.shape {
+    let group = |role: &RoleStamp| match member.stamp.shape_of(role) {
         Some(Value::Object(stamped)) if role.name != own => stamped.clone(),
         _ => shape(pod),
     };

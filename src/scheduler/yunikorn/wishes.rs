@@ -128,7 +128,8 @@ fn told_apart(term: &Value, varying: &[&str], own: &Labels, kin: &[Kin]) -> Opti
         .into_iter()
         .partition(|e| varies(&e.key) && !e.values.is_empty());
     let alone = rest.is_empty();
-    let gang = kin.iter().any(|(l, _)| Selector(rest.clone()).matches(l));
+    let rest = Selector(rest);
+    let gang = kin.iter().any(|(labels, _)| rest.matches(labels));
     let ours = |e: &Expression| gang && (!alone || e.key.ends_with("-index"));
     given
         .into_iter()

@@ -11,8 +11,9 @@ use crate::gang::{Barrier, FieldError, FieldPath};
 use crate::workload::view::Scalar;
 use crate::workload::{declaration, keys};
 
+use super::group_path;
+use super::order::Order;
 use super::view::JobSet;
-use super::{group_path, order};
 
 /// The name that the barrier's init container will have.
 const RESERVED_CONTAINER: &str = "group-scheduling-init";
@@ -37,7 +38,11 @@ struct Declared {
 }
 
 /// Reads and checks the barrier.
-pub(crate) fn read(jobset: &JobSet<'_>, errors: &mut Vec<FieldError>) -> Option<Barrier> {
+pub(crate) fn read(
+    jobset: &JobSet<'_>,
+    order: &Order<'_>,
+    errors: &mut Vec<FieldError>,
+) -> Option<Barrier> {
     let field = field(jobset, errors);
     let annotation = annotation(jobset, errors);
     if let (Some(field), Some(annotation)) = (&field, &annotation) {
@@ -55,15 +60,14 @@ pub(crate) fn read(jobset: &JobSet<'_>, errors: &mut Vec<FieldError>) -> Option<
         }
     }
     let declared = field.or(annotation)?;
-    let positions = check_targets(jobset, &declared.targets, errors);
+    let positions = check_targets(jobset, order, &declared.targets, errors);
     let jobs = &jobset.spec.replicated_jobs;
     let members: Vec<usize> = positions
         .iter()
         .copied()
         .filter(|i| jobs[*i].pods() > 0)
         .collect();
-    order::check(
-        jobset,
+    order.check(
         &members,
         "the start barrier waits for itself",
         "leave one of them out of the targets, or start them in any order",
@@ -151,6 +155,7 @@ fn annotation(jobset: &JobSet<'_>, errors: &mut Vec<FieldError>) -> Option<Decla
 /// The positions of the targets that exist; an empty list means all.
 fn check_targets(
     jobset: &JobSet<'_>,
+    order: &Order<'_>,
     targets: &[(String, FieldPath)],
     errors: &mut Vec<FieldError>,
 ) -> Vec<usize> {
@@ -159,13 +164,14 @@ fn check_targets(
         return (0..jobs.len()).collect();
     }
     let mut positions = Vec::new();
+    let mut seen = vec![false; jobs.len()];
     for (name, at) in targets {
-        match jobs.iter().position(|job| &*job.name == name.as_str()) {
+        match order.position(name) {
             None => {
                 let detail = "must be the name of a ReplicatedJob of this JobSet";
                 errors.push(FieldError::not_found(at.clone(), name.as_str(), detail));
             }
-            Some(position) if positions.contains(&position) => {
+            Some(position) if std::mem::replace(&mut seen[position], true) => {
                 errors.push(FieldError::duplicate(at.clone(), name.as_str()));
             }
             Some(position) => positions.push(position),

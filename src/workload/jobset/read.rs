@@ -10,11 +10,20 @@ use crate::workload::{Reading, keys};
 
 use super::groups::{self, Group};
 use super::modes::{self, Modes};
+use super::order::{self, Order};
 use super::view::JobSet;
-use super::{annotations_path, barrier, group_path, order, topology};
+use super::{annotations_path, barrier, group_path, topology};
 
 /// Reads a JobSet's declaration.
 pub(crate) fn read(jobset: &JobSet<'_>) -> Reading {
+    let too_many = check_lengths(jobset);
+    if !too_many.is_empty() {
+        return Reading {
+            errors: too_many,
+            ..Reading::default()
+        };
+    }
+    let order = Order::new(jobset);
     let mut reading = Reading {
         errors: declaration::check_keys(jobset),
         ..Reading::default()
@@ -23,7 +32,7 @@ pub(crate) fn read(jobset: &JobSet<'_>) -> Reading {
     reading.asked = modes.first_gang().cloned();
     let metadata = annotations_path();
     reading.plan.policy = declaration::policy(&jobset.metadata, &metadata, &mut reading.errors);
-    reading.plan.barrier = barrier::read(jobset, &mut reading.errors);
+    reading.plan.barrier = barrier::read(jobset, &order, &mut reading.errors);
     if reading.plan.barrier.is_some() {
         reading.warnings.push(
             "the start barrier is checked but not carried out by this version of Muster: \
@@ -41,7 +50,7 @@ pub(crate) fn read(jobset: &JobSet<'_>) -> Reading {
     let groups = groups::read(jobset, &mut reading.errors);
     let drafts = match &modes.whole {
         Some(whole) if whole.value == Mode::Gang => {
-            whole_draft(jobset, whole, &groups, &mut reading)
+            whole_draft(jobset, &order, whole, &groups, &mut reading)
         }
         _ => group_drafts(jobset, &modes, &groups, &mut reading),
     };
@@ -53,10 +62,10 @@ pub(crate) fn read(jobset: &JobSet<'_>) -> Reading {
         }
     }
     for part in &reading.plan.parts {
-        reading.errors.extend(topology::check(jobset, part));
-        warn_about_part(jobset, part, &mut reading.warnings);
+        reading.errors.extend(topology::check(jobset, &order, part));
+        warn_about_part(jobset, &order, part, &mut reading.warnings);
     }
-    order::check_bundles(jobset, &reading.plan.parts, &mut reading.errors);
+    order::check_bundles(&order, &reading.plan.parts, &mut reading.errors);
     if !reading.plan.parts.is_empty() {
         order::check_partners(&reading.plan, &mut reading.errors);
     }
@@ -67,6 +76,21 @@ pub(crate) fn read(jobset: &JobSet<'_>) -> Reading {
         reading.warnings.push(warning);
     }
     reading
+}
+
+/// Lists that no real JobSet has: what is over the limit was not read, and nothing else is judged.
+fn check_lengths(jobset: &JobSet<'_>) -> Vec<FieldError> {
+    let jobs = &jobset.spec.replicated_jobs;
+    let list = FieldPath::new("spec").child("replicatedJobs");
+    if let Some(error) = jobs.check(&list) {
+        return vec![error.hint("use replicas of a ReplicatedJob, or several JobSets")];
+    }
+    let long = jobs.iter().enumerate().filter_map(|(i, job)| {
+        let at = group_path(i).child("dependsOn");
+        let error = job.depends_on.check(&at)?;
+        Some(error.hint("depend on the last of them only"))
+    });
+    long.collect()
 }
 
 /// ReplicatedJobs are told apart by their names.
@@ -114,6 +138,7 @@ fn check_suspend(jobset: &JobSet<'_>, reading: &mut Reading) {
 /// The whole JobSet as one gang.
 fn whole_draft(
     jobset: &JobSet<'_>,
+    order: &Order<'_>,
     mode: &Located<Mode>,
     groups: &[Group<'_>],
     reading: &mut Reading,
@@ -149,8 +174,7 @@ fn whole_draft(
         }));
     }
     let positions: Vec<usize> = members.iter().map(|g| g.position).collect();
-    order::check(
-        jobset,
+    order.check(
         &positions,
         "the whole-JobSet gang waits for itself",
         "make each ReplicatedJob a gang of its own, or start them in any order",
@@ -219,16 +243,21 @@ fn group_drafts(
     drafts
 }
 
-fn warn_about_part(jobset: &JobSet<'_>, part: &Part, warnings: &mut Vec<String>) {
+fn warn_about_part(
+    jobset: &JobSet<'_>,
+    order: &Order<'_>,
+    part: &Part,
+    warnings: &mut Vec<String>,
+) {
     if part.size() == 1 {
         warnings.push(format!(
             "{}: a gang of one pod: it starts when that pod fits, as it would without a gang",
             part.at()
         ));
     }
-    let jobs = jobset.spec.replicated_jobs.iter().enumerate();
-    for (i, job) in jobs.filter(|(_, job)| part.roles().iter().any(|r| r.name == *job.name)) {
-        let spec = &job.template.spec;
+    let roles = part.roles().iter();
+    for i in roles.filter_map(|role| order.position(&role.name)) {
+        let spec = &jobset.spec.replicated_jobs[i].template.spec;
         let parallelism = spec.parallelism.unwrap_or(1);
         if let Some(completions) = spec.completions.filter(|c| *c > parallelism) {
             warnings.push(format!(

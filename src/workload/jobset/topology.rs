@@ -8,16 +8,17 @@
 use crate::gang::{FieldError, Level, Part};
 use crate::workload::view::Meta;
 
+use super::order::Order;
 use super::view::{EXCLUSIVE_TOPOLOGY, JobSet, NODE_SELECTOR_STRATEGY, ReplicatedJob};
 
-pub(crate) fn check(jobset: &JobSet<'_>, part: &Part) -> Option<FieldError> {
+pub(crate) fn check(jobset: &JobSet<'_>, order: &Order<'_>, part: &Part) -> Option<FieldError> {
     let mut exclusive = 0;
     let mut creatable: u64 = 0;
     for role in part.roles() {
-        let jobs = jobset.spec.replicated_jobs.iter();
-        let Some(job) = jobs.into_iter().find(|job| *job.name == *role.name) else {
+        let Some(position) = order.position(&role.name) else {
             continue;
         };
+        let job = &jobset.spec.replicated_jobs[position];
         let leaders = match part.level() {
             Level::Replica => 1,
             Level::Whole | Level::Group => job.jobs(),

@@ -6,12 +6,19 @@ use serde_json::value::RawValue;
 use crate::gang::FieldPath;
 use crate::workload::keys;
 use crate::workload::template::{ExistingLink, PodTemplate};
-use crate::workload::view::{Given, Meta, Present, Scalar, Text, or_default};
+use crate::workload::view::{Given, Meta, Present, Scalar, Several, Text, or_default};
 
 /// `spec.managedBy` of the stock controller; another value means that someone else acts.
 const STOCK_CONTROLLER: &str = "jobset.sigs.k8s.io/jobset-controller";
 pub(crate) const EXCLUSIVE_TOPOLOGY: &str = "alpha.jobset.sigs.k8s.io/exclusive-topology";
 pub(crate) const NODE_SELECTOR_STRATEGY: &str = "alpha.jobset.sigs.k8s.io/node-selector";
+
+/// ReplicatedJobs are written by hand, and each is a template of its own: real JobSets have a few.
+/// Of this many, with their templates, an object of 1.5 MB has room for 1.5 KB each.
+pub const MAX_GROUPS: usize = 1000;
+
+/// A ReplicatedJob follows one other or a few. Each edge is walked once for every bundle.
+pub const MAX_DEPENDENCIES: usize = 32;
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
@@ -33,7 +40,7 @@ pub(crate) struct Status<'a> {
     #[serde(borrow)]
     pub(crate) terminal_state: Option<Text<'a>>,
     #[serde(borrow, deserialize_with = "or_default")]
-    pub(crate) replicated_jobs_status: Vec<GroupStatus<'a>>,
+    pub(crate) replicated_jobs_status: Several<GroupStatus<'a>, MAX_GROUPS>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -54,7 +61,7 @@ pub(crate) struct Spec<'a> {
     #[serde(borrow)]
     pub(crate) group_scheduling_config: Option<&'a RawValue>,
     #[serde(borrow, deserialize_with = "or_default")]
-    pub(crate) replicated_jobs: Vec<ReplicatedJob<'a>>,
+    pub(crate) replicated_jobs: Several<ReplicatedJob<'a>, MAX_GROUPS>,
     #[serde(borrow)]
     pub(crate) startup_policy: Option<StartupPolicy<'a>>,
     pub(crate) suspend: Option<bool>,
@@ -80,7 +87,7 @@ pub(crate) struct ReplicatedJob<'a> {
     pub(crate) gang_config: Option<&'a RawValue>,
     pub(crate) replicas: Option<i64>,
     #[serde(borrow, deserialize_with = "or_default")]
-    pub(crate) depends_on: Vec<DependsOn<'a>>,
+    pub(crate) depends_on: Several<DependsOn<'a>, MAX_DEPENDENCIES>,
     #[serde(borrow)]
     pub(crate) template: Given<JobTemplate<'a>>,
 }
