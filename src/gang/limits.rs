@@ -14,5 +14,6 @@ pub const MAX_OBJECT: usize = 1_500_000;
 pub const MAX_STAMP: usize = 64 * 1024;
 
 /// The gangs of one workload, of all its parts together. Each is an object of its own, and the
-/// reconciler looks at all of them at once, in at most 64 MiB and 2 s of CPU.
+/// reconciler looks at all of them at once. The aim is 64 MiB and 2 s of CPU for the largest workload,
+/// which the `look` cases of `benches/bounds.rs` hold it to.
 pub const MAX_GANGS: u32 = 5_000;
