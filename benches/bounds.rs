@@ -58,7 +58,7 @@ const SCHEDULERS: [SchedulerKind; 6] = [
 fn review(kind: &Kind, object: &str) -> String {
     format!(
         r#"{{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{{"uid":"u","kind":{{"group":"{}","version":"{}","kind":"{}"}},"namespace":"ml","operation":"CREATE","object":{object}}}}}"#,
-        kind.group, kind.version, kind.name
+        kind.group, "v1", kind.name
     )
 }
 

@@ -64,13 +64,9 @@ pub mod admission;
 pub mod args;
 pub mod certs;
 pub mod cli;
-// TODO(issue 11): goes when its items are documented and private unless used.
-#[allow(missing_docs, unreachable_pub)]
 pub mod controller;
 pub mod gang;
 mod judge;
-// TODO(issue 11): as for the controller.
-#[allow(missing_docs, unreachable_pub)]
 pub mod leader;
 pub mod scheduler;
 pub mod server;

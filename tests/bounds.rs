@@ -31,7 +31,7 @@ fn answer(phase: Phase, kind: &Kind, object: &Value, cluster: &Snapshot) -> (Val
         "kind": "AdmissionReview",
         "request": {
             "uid": "u",
-            "kind": {"group": kind.group, "version": kind.version, "kind": kind.name},
+            "kind": {"group": kind.group, "version": "", "kind": kind.name},
             "namespace": "ml",
             "operation": "CREATE",
             "object": object,

@@ -196,7 +196,11 @@ impl Stamping {
 }
 
 /// Refuses a workload whose stamps could not be stored with it; `size` is what it has without them.
-pub fn check(workload: &dyn Workload, judged: &Judged, size: usize) -> Result<(), FieldError> {
+pub(super) fn check(
+    workload: &dyn Workload,
+    judged: &Judged,
+    size: usize,
+) -> Result<(), FieldError> {
     match judged.backend {
         Some(backend) => {
             Stamper::new(workload, &judged.plan, backend).check(&workload.sites(), size)

@@ -7,8 +7,6 @@
 
 pub mod authority;
 pub mod files;
-// TODO(issue 11): goes when its items are documented and private unless used.
-#[allow(missing_docs, unreachable_pub)]
 pub mod keeper;
 pub mod pair;
 mod reload;

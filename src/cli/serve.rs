@@ -108,6 +108,10 @@ pub async fn run(args: Serve) -> Result<(), ServeError> {
         server.ready_when("ca-bundle", Box::new(carried));
         background.spawn("keeper of the CA", keeper.run(CA_POLL));
     }
+    if client.is_some() {
+        let listed = controller::namespaces_listed(Arc::clone(&cluster));
+        server.ready_when("namespaces", Box::new(listed));
+    }
     let mut election = client.map(|client| {
         let default = args.cluster.schedulers.scheduler();
         let snapshot = controller::keep_snapshot(client.clone(), default, Arc::clone(&cluster));

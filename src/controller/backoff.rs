@@ -13,7 +13,7 @@ const LONGEST: Duration = Duration::from_secs(300);
 
 /// Whether an error was told before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Words {
+pub(super) enum Words {
     New,
     Repeated,
 }
@@ -26,11 +26,11 @@ struct Failures {
 
 /// The workloads whose last look failed, by uid.
 #[derive(Debug, Default)]
-pub struct Backoffs(Mutex<HashMap<String, Failures>>);
+pub(super) struct Backoffs(Mutex<HashMap<String, Failures>>);
 
 impl Backoffs {
     /// When to look again after a failure, and whether its words are new.
-    pub fn failed(&self, uid: &str, error: String) -> (Duration, Words) {
+    pub(super) fn failed(&self, uid: &str, error: String) -> (Duration, Words) {
         let mut all = self.lock();
         let failures = all.entry(uid.to_owned()).or_default();
         let words = match failures.error == error {
@@ -43,12 +43,12 @@ impl Backoffs {
         (after, words)
     }
 
-    pub fn succeeded(&self, uid: &str) {
+    pub(super) fn succeeded(&self, uid: &str) {
         self.lock().remove(uid);
     }
 
     /// Forgets all workloads but these.
-    pub fn keep_only(&self, uids: &HashSet<String>) {
+    pub(super) fn keep_only(&self, uids: &HashSet<String>) {
         self.lock().retain(|uid, _| uids.contains(uid));
     }
 

@@ -20,7 +20,9 @@ use crate::workload::{Facts, Life, Origin, SeenPod, Start, Suspension, Unasked, 
 /// Everything that is known when a workload is looked at.
 #[derive(Clone, Copy)]
 pub struct Seen<'a> {
+    /// Its parsed view.
     pub workload: &'a dyn Workload,
+    /// Its namespace.
     pub namespace: &'a str,
     /// Its members.
     pub pods: &'a [SeenPod],
@@ -45,8 +47,11 @@ impl<'a> Seen<'a> {
 /// What to do.
 #[derive(Debug, Default)]
 pub struct Actions {
+    /// Objects to create, and those that are to change.
     pub apply: Vec<DynamicObject>,
+    /// Objects to delete.
     pub delete: Vec<DynamicObject>,
+    /// How each gang stands.
     pub gangs: Vec<GangStatus>,
     /// Objects of gangs that wait, on a scheduler that does not notice new room by itself.
     pub sleepers: Vec<DynamicObject>,
@@ -82,8 +87,11 @@ impl Actions {
 
 /// What is seen of a workload, by gang and by name.
 pub struct Grouped<'a> {
+    /// What is seen, as it came.
     pub seen: Seen<'a>,
+    /// Its pods by gang.
     pub members: GangMembers<'a>,
+    /// Its objects by name.
     pub made: GangObjects<'a>,
 }
 

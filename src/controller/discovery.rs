@@ -22,10 +22,13 @@ pub const REFRESH: Duration = Duration::from_secs(30);
 /// What was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Found {
+    /// The schedulers whose APIs are served.
     pub served: Vec<Served>,
     /// What else of the schedulers was looked for, and is there.
     pub probes: Vec<Probe>,
+    /// Whether links in Jobs' templates survive.
     pub job_templates: JobTemplates,
+    /// The version of the apiserver.
     pub release: Option<Release>,
     /// The user that Muster is.
     pub own_user: Option<String>,

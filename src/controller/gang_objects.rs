@@ -12,7 +12,7 @@ use crate::workload::SeenPod;
 
 /// Drops what no decision reads of an object that Muster made: of its annotations all but the hash, of
 /// its data all but the status.
-pub fn strip(object: &mut DynamicObject) {
+pub(super) fn strip(object: &mut DynamicObject) {
     object.metadata.managed_fields = None;
     if let Some(annotations) = &mut object.metadata.annotations {
         annotations.retain(|key, _| key == APPLIED);
@@ -22,13 +22,13 @@ pub fn strip(object: &mut DynamicObject) {
 }
 
 /// The hash of what was applied last to an object.
-pub fn applied(object: &DynamicObject) -> Option<&str> {
+pub(super) fn applied(object: &DynamicObject) -> Option<&str> {
     let annotations = object.metadata.annotations.as_ref()?;
     annotations.get(APPLIED).map(String::as_str)
 }
 
 /// The object with the hash of itself, by which the next look knows that nothing is to do.
-pub fn with_hash(mut object: DynamicObject) -> DynamicObject {
+pub(super) fn with_hash(mut object: DynamicObject) -> DynamicObject {
     let text = serde_json::to_vec(&object).unwrap_or_default();
     let digest = Sha256::digest(&text);
     let hash: String = digest.iter().take(8).map(|b| format!("{b:02x}")).collect();
@@ -73,7 +73,7 @@ fn kind(object: &DynamicObject) -> Option<&str> {
 
 /// The gangs and starts of a workload that live pods still belong to.
 #[derive(Debug, Default)]
-pub struct InUse<'a> {
+pub(super) struct InUse<'a> {
     uids: HashSet<&'a str>,
     starts: HashSet<Start<'a>>,
 }
@@ -83,7 +83,7 @@ pub struct InUse<'a> {
 type Start<'a> = (u32, Option<&'a str>, Option<(u32, u32)>);
 
 impl<'a> InUse<'a> {
-    pub fn by(pods: &'a [SeenPod]) -> Self {
+    pub(super) fn by(pods: &'a [SeenPod]) -> Self {
         let mut used = Self::default();
         for pod in pods.iter().filter(|pod| pod.phase.is_live()) {
             let gang = &pod.gang;
@@ -100,7 +100,7 @@ impl<'a> InUse<'a> {
 
     /// Whether a live pod still belongs to the gang, or to the start of the workload, that an object
     /// is for.
-    pub fn contains(&self, object: &DynamicObject) -> bool {
+    pub(super) fn contains(&self, object: &DynamicObject) -> bool {
         let labels = object.metadata.labels.as_ref();
         let label = |key: &str| labels.and_then(|l| l.get(key)).map(String::as_str);
         if let Some(life) = label(keys::LIFE) {

@@ -20,16 +20,22 @@ pub enum State {
     Empty,
     /// Fewer than a quorum are on nodes; why, as far as the scheduler says.
     Waiting(Option<String>),
+    /// A quorum of its members is on nodes, or done.
     Scheduled,
 }
 
 /// One gang and how it stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GangStatus {
+    /// The gang's name.
     pub name: String,
+    /// How it stands.
     pub state: State,
+    /// How many members are on nodes.
     pub bound: usize,
+    /// How many are needed.
     pub quorum: u32,
+    /// How many there are to be.
     pub size: u32,
     /// Members of this round that exist and are neither done nor being deleted.
     pub live: usize,
@@ -47,6 +53,7 @@ pub struct GangStatus {
 }
 
 impl GangStatus {
+    /// Whether members of it wait for a node.
     pub fn waits(&self) -> bool {
         matches!(self.state, State::Waiting(_))
     }
@@ -73,7 +80,7 @@ impl GangStatus {
 }
 
 /// A pending member whose gang can never have its quorum again, because others have finished.
-pub fn stranded(gang: &Gang<'_>, members: &Members<'_>, why: &str) -> Option<String> {
+pub(super) fn stranded(gang: &Gang<'_>, members: &Members<'_>, why: &str) -> Option<String> {
     let done = members.finished();
     let waiting = members.count(PodPhase::Pending);
     let live = members.count(PodPhase::Bound) + waiting;
@@ -96,7 +103,7 @@ fn needed(gang: &Gang<'_>, members: &Members<'_>) -> u64 {
 }
 
 /// How a gang stands by its members and the objects that exist for its workload.
-pub fn status(
+pub(super) fn status(
     gang: &Gang<'_>,
     members: &Members<'_>,
     made: &GangObjects<'_>,
@@ -139,7 +146,7 @@ pub fn status(
 }
 
 /// How long an object has existed.
-pub fn age(meta: &ObjectMeta) -> Option<Duration> {
+pub(super) fn age(meta: &ObjectMeta) -> Option<Duration> {
     let created = meta.creation_timestamp.as_ref()?.0;
     Some(since(created))
 }

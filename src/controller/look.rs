@@ -31,7 +31,7 @@ const BLOCKED: Duration = Duration::from_secs(30);
 const UNFILLED: Duration = Duration::from_millis(50);
 
 /// What a look needs.
-pub struct Context {
+pub(super) struct Context {
     pub facts: &'static Facts,
     pub writer: Writer,
     pub cluster: Cluster,
@@ -48,7 +48,7 @@ pub struct Context {
     pub backoffs: Arc<Backoffs>,
 }
 
-pub fn on_error(workload: Arc<Stored>, error: &Error, context: Arc<Context>) -> Action {
+pub(super) fn on_error(workload: Arc<Stored>, error: &Error, context: Arc<Context>) -> Action {
     let (namespace, name) = (workload.namespace(), workload.name());
     let (after, words) = context.backoffs.failed(workload.uid(), error.to_string());
     match words {
@@ -59,7 +59,7 @@ pub fn on_error(workload: Arc<Stored>, error: &Error, context: Arc<Context>) -> 
 }
 
 /// Brings the objects of a workload's gangs in order, and tells how the gangs stand.
-pub async fn look(workload: Arc<Stored>, context: Arc<Context>) -> Result<Action, Error> {
+pub(super) async fn look(workload: Arc<Stored>, context: Arc<Context>) -> Result<Action, Error> {
     let (namespace, uid) = (workload.namespace(), workload.uid());
     let object = Object::read(context.facts.kind, workload.text());
     if let Object::Unreadable(error) = &object {

@@ -27,7 +27,7 @@ pub fn listed(cluster: Cluster) -> impl Fn() -> Result<(), String> {
 }
 
 /// Keeps the namespaces in the snapshot, until dropped.
-pub async fn keep(client: Client, cluster: Cluster) {
+pub(super) async fn keep(client: Client, cluster: Cluster) {
     let api: Api<Seen> = Api::all(client);
     // Not by label selector: a namespace without the label must be told from one that was not seen.
     let events = watcher::watcher(api, watcher::Config::default()).default_backoff();
@@ -97,8 +97,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::gang::SchedulerKind;
-    use crate::scheduler::{Dialect, NotSeen};
+    use crate::scheduler::{Dialect, NotSeen, TABLE};
 
     fn namespace(name: &str, scheduler: Option<&str>) -> Seen {
         let mut meta = json!({"metadata": {"name": name}});
@@ -109,7 +108,7 @@ mod tests {
     }
 
     fn cluster() -> Cluster {
-        let mut snapshot = Snapshot::assumed(SchedulerKind::NATIVE, Dialect::V1_37);
+        let mut snapshot = Snapshot::assumed(TABLE[0].kind, Dialect::V1_37);
         snapshot.namespaces = snapshot.namespaces.watched();
         Arc::new(ArcSwap::from_pointee(snapshot))
     }
@@ -126,21 +125,21 @@ mod tests {
                 .map(|label| label.map(str::to_owned))
         };
         follower.follow(Event::Init, &cluster);
-        follower.follow(Event::InitApply(namespace("ml", Some("volcano"))), &cluster);
+        follower.follow(Event::InitApply(namespace("ml", Some("one"))), &cluster);
         assert_eq!(label("ml"), Err(NotSeen));
         assert!(ready().is_err());
         follower.follow(Event::InitApply(namespace("web", None)), &cluster);
         follower.follow(Event::InitDone, &cluster);
         assert!(ready().is_ok());
-        assert_eq!(label("ml"), Ok(Some("volcano".to_owned())));
+        assert_eq!(label("ml"), Ok(Some("one".to_owned())));
         assert_eq!(label("web"), Ok(None));
         assert_eq!(
             label("new"),
             Err(NotSeen),
             "not seen is not without a label"
         );
-        follower.follow(Event::Apply(namespace("new", Some("kai"))), &cluster);
-        assert_eq!(label("new"), Ok(Some("kai".to_owned())));
+        follower.follow(Event::Apply(namespace("new", Some("other"))), &cluster);
+        assert_eq!(label("new"), Ok(Some("other".to_owned())));
         follower.follow(Event::Apply(namespace("new", None)), &cluster);
         assert_eq!(label("new"), Ok(None));
         follower.follow(Event::Delete(namespace("new", None)), &cluster);

@@ -11,24 +11,33 @@ use crate::workload::seen::PodPhase;
 /// metadata and what it names.
 pub type WatchedPod = Object<PodSpec, PodStatus>;
 
+/// What is read of a pod's spec.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PodSpec {
+    /// The node that it is on.
     pub node_name: Option<String>,
 }
 
+/// What is read of a pod's status.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct PodStatus {
+    /// Its phase, as the API says it.
     pub phase: Option<String>,
+    /// Its conditions.
     #[serde(default)]
     pub conditions: Vec<Condition>,
 }
 
+/// A condition of a pod.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Condition {
+    /// Its type.
     #[serde(rename = "type")]
     pub kind: String,
+    /// `True`, `False` or `Unknown`.
     pub status: String,
+    /// In its writer's words.
     pub message: Option<String>,
 }
 

@@ -38,7 +38,7 @@ use crate::workload::{Facts, SeenPod};
 const PAGE: u32 = 50;
 
 /// Watches workloads, their members and what Muster made for them, until dropped.
-pub async fn run(client: Client, cluster: Cluster, found: &Found, facts: &'static Facts) {
+pub(super) async fn run(client: Client, cluster: Cluster, found: &Found, facts: &'static Facts) {
     let kind = watched_kind::api_resource(facts);
     let writer = store::Writer::new(kind.clone());
     let stored = writer.as_reader();
@@ -113,7 +113,7 @@ pub async fn run(client: Client, cluster: Cluster, found: &Found, facts: &'stati
     }
 }
 
-pub fn watch<K>(
+pub(super) fn watch<K>(
     client: &Client,
     kind: &ApiResource,
     config: watcher::Config,

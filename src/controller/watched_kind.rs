@@ -17,13 +17,13 @@ use crate::workload::Facts;
 use crate::workload::facts::Lives;
 
 /// The kind as kube's client wants it.
-pub fn api_resource(facts: &Facts) -> ApiResource {
+pub(super) fn api_resource(facts: &Facts) -> ApiResource {
     let kind = facts.kind;
     resource(kind.group, kind.version, kind.name)
 }
 
 /// Waits until there is one: of a kind that nobody uses nothing else is watched.
-pub async fn appear(facts: &Facts, client: &Client) {
+pub(super) async fn appear(facts: &Facts, client: &Client) {
     let events = watch::<Stored>(client, &api_resource(facts), watcher::Config::default());
     let mut seen = pin!(events.touched_objects());
     while let Some(seen) = seen.next().await {
@@ -35,12 +35,12 @@ pub async fn appear(facts: &Facts, client: &Client) {
 }
 
 /// Which pods are members: each kind's own, so that no pod is kept twice.
-pub fn members(facts: &Facts) -> String {
+pub(super) fn members(facts: &Facts) -> String {
     format!("{},{}", keys::GANG, facts.members.name)
 }
 
 /// Which objects Muster made for this kind.
-pub fn objects(facts: &Facts) -> String {
+pub(super) fn objects(facts: &Facts) -> String {
     let life = match facts.members.lives {
         Lives::Attempts => format!("!{}", keys::LIFE),
         Lives::Replicas => keys::LIFE.to_owned(),
@@ -49,12 +49,12 @@ pub fn objects(facts: &Facts) -> String {
 }
 
 /// The label of a member that says which workload owns it; [`known_as`] is its value.
-pub fn owner_label(facts: &Facts) -> &'static str {
+pub(super) fn owner_label(facts: &Facts) -> &'static str {
     facts.members.uid.unwrap_or(facts.members.name)
 }
 
 /// What the members of a workload know it by.
-pub fn known_as<'w>(facts: &Facts, workload: &'w Stored) -> &'w str {
+pub(super) fn known_as<'w>(facts: &Facts, workload: &'w Stored) -> &'w str {
     match facts.members.uid {
         Some(_) => workload.uid(),
         None => workload.name(),

@@ -16,11 +16,11 @@ use crate::scheduler::object::MANAGED_BY;
 use crate::workload::keys;
 
 /// The field manager of everything that Muster writes.
-pub const MANAGER: &str = "muster";
+pub(super) const MANAGER: &str = "muster";
 
 /// Why a workload could not be brought in order; it is tried again.
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
+pub(super) enum Error {
     #[error("cannot {what}: {source}")]
     Api {
         what: String,
@@ -39,13 +39,13 @@ fn api_error(what: impl Into<String>) -> impl FnOnce(kube::Error) -> Error {
 }
 
 /// A kind as kube's client wants it.
-pub fn resource(group: &str, version: &str, kind: &str) -> ApiResource {
+pub(super) fn resource(group: &str, version: &str, kind: &str) -> ApiResource {
     ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind))
 }
 
 /// What came of the writes for one workload.
 #[derive(Debug, Default)]
-pub struct Done {
+pub(super) struct Done {
     /// The names of new objects.
     pub created: Vec<String>,
     /// What stands in the way: objects of the gangs' names that are not Muster's, and what the
@@ -55,7 +55,7 @@ pub struct Done {
 
 /// What came of a change of the workload itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Outcome {
+pub(super) enum Outcome {
     Done,
     /// The workload has changed since it was seen. Its change brings the next look.
     Changed,
@@ -90,7 +90,7 @@ fn refusal<T>(answer: &Result<T, kube::Error>) -> Option<&str> {
 }
 
 /// Writes, and remembers it until the caches show it.
-pub struct Writer {
+pub(super) struct Writer {
     client: Client,
     /// The kind of workloads.
     workloads: ApiResource,
@@ -98,7 +98,7 @@ pub struct Writer {
 }
 
 impl Writer {
-    pub fn new(client: Client, workloads: ApiResource) -> Self {
+    pub(super) fn new(client: Client, workloads: ApiResource) -> Self {
         Self {
             client,
             workloads,
@@ -108,7 +108,7 @@ impl Writer {
 
     /// Applies and deletes what was decided for the workload of a uid. What was done before an error is
     /// in `done` too.
-    pub async fn carry_out(
+    pub(super) async fn carry_out(
         &self,
         uid: &str,
         actions: &Actions,
@@ -203,14 +203,18 @@ impl Writer {
         Ok(())
     }
 
-    pub async fn suspend(&self, workload: &Stored) -> Result<Outcome, Error> {
+    pub(super) async fn suspend(&self, workload: &Stored) -> Result<Outcome, Error> {
         let patch = serde_json::json!({"spec": {"suspend": true}});
         let what = format!("suspend the {}", self.workloads.kind);
         self.patch_as_seen(workload, patch, &what).await
     }
 
     /// Suspends or resumes a workload whose gang is to have a new round.
-    pub async fn revive(&self, workload: &Stored, revival: &Revival) -> Result<Outcome, Error> {
+    pub(super) async fn revive(
+        &self,
+        workload: &Stored,
+        revival: &Revival,
+    ) -> Result<Outcome, Error> {
         let (mark, suspend) = match revival {
             Revival::Suspend(_) => (Some("true"), Some(true)),
             Revival::Resume => (None, Some(false)),
@@ -248,7 +252,7 @@ impl Writer {
     }
 
     /// Applies a condition to the workload's status, or says when to look again.
-    pub async fn write_condition(
+    pub(super) async fn write_condition(
         &self,
         workload: &Stored,
         update: ConditionUpdate,
@@ -282,7 +286,7 @@ impl Writer {
         Api::namespaced_with(client, workload.namespace(), &self.workloads)
     }
 
-    pub fn api(&self, object: &DynamicObject) -> Api<DynamicObject> {
+    pub(super) fn api(&self, object: &DynamicObject) -> Api<DynamicObject> {
         let types = object.types.clone().unwrap_or_default();
         let (group, version) = types
             .api_version
@@ -300,7 +304,7 @@ fn owned(meta: &ObjectMeta, uid: &str) -> bool {
 }
 
 /// The uids of the workloads that Muster made an object for.
-pub fn owners(meta: &ObjectMeta) -> impl Iterator<Item = &str> {
+pub(super) fn owners(meta: &ObjectMeta) -> impl Iterator<Item = &str> {
     let labels = meta.labels.as_ref();
     let managed = labels.and_then(|l| l.get(MANAGED_BY.0));
     let owners = meta.owner_references.iter().flatten();

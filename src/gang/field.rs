@@ -234,7 +234,7 @@ fn boundary(text: &str, max: usize) -> usize {
 }
 
 /// Cuts what a user wrote to a length that can be read.
-pub fn shorten(mut text: String) -> String {
+pub(crate) fn shorten(mut text: String) -> String {
     if text.len() > MAX_SHOWN {
         let sent = text.len();
         text.truncate(boundary(&text, MAX_SHOWN));

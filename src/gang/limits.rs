@@ -4,16 +4,16 @@
 //! A limit of one workload kind or one scheduler alone stands in its folder.
 
 /// All keys and values of an object's annotations (`TotalAnnotationSizeLimitB` in Kubernetes).
-pub const MAX_ANNOTATIONS: usize = 256 * 1024;
+pub(crate) const MAX_ANNOTATIONS: usize = 256 * 1024;
 
 /// An object is one request to etcd, which takes 1.5 MiB (`--max-request-bytes`).
-pub const MAX_OBJECT: usize = 1_500_000;
+pub(crate) const MAX_OBJECT: usize = 1_500_000;
 
 /// The longest stamp: a quarter of what annotations may hold, since the link that is made of it needs
 /// room beside it.
-pub const MAX_STAMP: usize = 64 * 1024;
+pub(crate) const MAX_STAMP: usize = 64 * 1024;
 
 /// The gangs of one workload, of all its parts together. Each is an object of its own, and the
 /// reconciler looks at all of them at once. The aim is 64 MiB and 2 s of CPU for the largest workload,
 /// which the `look` cases of `benches/bounds.rs` hold it to.
-pub const MAX_GANGS: u32 = 5_000;
+pub(crate) const MAX_GANGS: u32 = 5_000;

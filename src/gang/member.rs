@@ -63,12 +63,12 @@ pub(crate) struct Words(Box<RawValue>);
 
 impl Words {
     /// What a user wrote, to be read when it is needed.
-    pub fn unread(text: &RawValue) -> Self {
+    pub(crate) fn unread(text: &RawValue) -> Self {
         Self(text.to_owned())
     }
 
     /// How long it is.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.0.get().len()
     }
 
@@ -224,7 +224,7 @@ impl Stamp {
     }
 
     /// What a stamp says of a role's pods.
-    pub fn shape_of<'s>(&'s self, role: &'s RoleStamp) -> Option<&'s Value> {
+    pub(crate) fn shape_of<'s>(&'s self, role: &'s RoleStamp) -> Option<&'s Value> {
         match role.shape.as_ref()? {
             RoleShape::Shared(position) => self.shapes.get(*position),
             RoleShape::Own(shape) => Some(shape),
@@ -353,7 +353,7 @@ mod tests {
         let stamp = with_roles(&[a.clone(), a.clone(), b.clone()]);
         assert!(stamp.shapes.is_empty(), "nothing repeats: {stamp:?}");
         let stamp = with_roles(&[a.clone(), b.clone(), a.clone(), b.clone()]);
-        assert_eq!(stamp.shapes, [b.clone()]);
+        assert_eq!(stamp.shapes, std::slice::from_ref(&b));
         let read = Stamp::parse(&stamp.to_json()).unwrap();
         assert_eq!(read, stamp);
         let shapes: Vec<_> = read.roles.iter().map(|role| read.shape_of(role)).collect();

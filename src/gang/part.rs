@@ -140,7 +140,7 @@ impl PartDraft {
 }
 
 /// Refuses more gangs than one workload may have.
-pub fn too_many_gangs(at: FieldPath, gangs: u64) -> FieldError {
+pub(crate) fn too_many_gangs(at: FieldPath, gangs: u64) -> FieldError {
     let detail = format!(
         "one gang per replica would make {gangs} gangs, and more than {MAX_GANGS} objects are too \
          many for one workload; use Gang, or fewer replicas"

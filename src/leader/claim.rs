@@ -13,7 +13,7 @@ use tokio::time::Instant;
 
 /// What a candidate may do next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LeaseAction {
+pub(super) enum LeaseAction {
     /// It is ours: renew.
     Renew,
     /// It is free or has run out: take it.
@@ -24,7 +24,7 @@ pub enum LeaseAction {
 
 /// The Lease as last seen, and since when it looks like that.
 #[derive(Debug, Clone)]
-pub struct Observation {
+pub(super) struct Observation {
     holder: Option<String>,
     renew_time: Option<MicroTime>,
     duration: Option<Duration>,
@@ -32,7 +32,7 @@ pub struct Observation {
 }
 
 impl Observation {
-    pub fn of(before: Option<Self>, spec: &LeaseSpec, now: Instant) -> Self {
+    pub(super) fn of(before: Option<Self>, spec: &LeaseSpec, now: Instant) -> Self {
         let seconds = |seconds: i32| u64::try_from(seconds).ok().map(Duration::from_secs);
         let seen = Self {
             holder: spec.holder_identity.clone().filter(|h| !h.is_empty()),
@@ -52,7 +52,7 @@ impl Observation {
     }
 
     /// `duration` is for a Lease that says none.
-    pub fn action(&self, identity: &str, duration: Duration, now: Instant) -> LeaseAction {
+    pub(super) fn action(&self, identity: &str, duration: Duration, now: Instant) -> LeaseAction {
         match self.holder.as_deref() {
             None => LeaseAction::Take,
             Some(holder) if holder == identity => LeaseAction::Renew,
@@ -69,7 +69,7 @@ impl Observation {
 }
 
 /// The Lease as its new or old holder writes it.
-pub fn claim(
+pub(super) fn claim(
     spec: LeaseSpec,
     action: LeaseAction,
     identity: &str,
@@ -94,7 +94,7 @@ pub fn claim(
 
 /// The Lease as a holder leaves it that steps down. One second, as client-go writes it, for those
 /// that look at the times only.
-pub fn released(spec: LeaseSpec, now: Timestamp) -> LeaseSpec {
+pub(super) fn released(spec: LeaseSpec, now: Timestamp) -> LeaseSpec {
     LeaseSpec {
         holder_identity: None,
         lease_duration_seconds: Some(1),

@@ -21,9 +21,12 @@ use claim::{LeaseAction, Observation};
 /// The Lease's name, in Muster's own namespace.
 pub const NAME: &str = "muster";
 
+/// Whether this replica reconciles.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Leadership {
+    /// It does.
     Leader,
+    /// Another replica does, or none yet.
     Follower,
 }
 

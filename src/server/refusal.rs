@@ -73,7 +73,8 @@ impl Refusal {
     pub(crate) fn into_response(self, version: Version) -> Response {
         let mut response = (self.status(), self.to_string()).into_response();
         let headers = response.headers_mut();
-        if matches!(self, Self::Shed | Self::NoRoom { .. }) {
+        let momentary = matches!(&self, Self::Unanswerable(reason) if reason.is_momentary());
+        if momentary || matches!(self, Self::Shed | Self::NoRoom { .. }) {
             // client-go retries a call that says when, POST too. On a new connection the retry
             // may reach another replica.
             headers.insert(RETRY_AFTER, HeaderValue::from_static("1"));

@@ -280,7 +280,7 @@ impl<'a> Meta<'a> {
 
 /// A list of which at most `MAX` items are kept: the others are counted and cost nothing else.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Several<T, const MAX: usize> {
+pub(crate) struct Several<T, const MAX: usize> {
     items: Vec<T>,
     /// How many were sent.
     pub sent: usize,
@@ -288,7 +288,7 @@ pub struct Several<T, const MAX: usize> {
 
 impl<T, const MAX: usize> Several<T, MAX> {
     /// Refuses a list, which stands at `at`, that was not kept as a whole.
-    pub fn check(&self, at: &FieldPath) -> Option<FieldError> {
+    pub(crate) fn check(&self, at: &FieldPath) -> Option<FieldError> {
         (self.sent > MAX).then(|| FieldError::too_many(at.clone(), self.sent, MAX))
     }
 }

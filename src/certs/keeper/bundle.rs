@@ -18,7 +18,9 @@ use serde_json::{Value, json};
 use super::ring::{DerSet, Ring, der_set};
 use super::{Error, Trust};
 
+/// The configuration that is called in the mutating phase.
 pub const MUTATING: &str = "muster-mutating";
+/// The configuration that is called in the validating phase.
 pub const VALIDATING: &str = "muster-validating";
 /// Its name sorts first: the apiserver calls webhooks in the order of their configurations' names, and
 /// this one must come before those of the workloads' own controllers.
@@ -36,7 +38,7 @@ const ALL: [(&str, &str); 3] = [
 ];
 
 /// One configuration as it is in the cluster.
-pub struct Configuration {
+pub(super) struct Configuration {
     kind: &'static str,
     name: &'static str,
     resource_version: Option<String>,
@@ -61,7 +63,7 @@ impl Configuration {
         }
     }
 
-    pub fn is_settled(&self, ring: &Ring, now: SystemTime) -> bool {
+    pub(super) fn is_settled(&self, ring: &Ring, now: SystemTime) -> bool {
         let mut entries = self.entries.iter();
         entries.all(|(_, carried)| ring.is_settled(carried, now))
     }
@@ -82,12 +84,12 @@ impl Configuration {
 }
 
 /// The configurations that are there; one that is missing cannot be called either.
-pub struct Installed(pub Vec<Configuration>);
+pub(super) struct Installed(pub Vec<Configuration>);
 
 impl Installed {
     /// What holds once every configuration is written. One of them is enough: a user may do
     /// without some, and deleting one must not take every replica out of service.
-    pub fn trust(&self) -> Trust {
+    pub(super) fn trust(&self) -> Trust {
         if self.0.is_empty() {
             Trust::Missing
         } else {
@@ -96,7 +98,7 @@ impl Installed {
     }
 
     /// What every entry of every configuration carries.
-    pub fn carried(&self) -> DerSet {
+    pub(super) fn carried(&self) -> DerSet {
         let mut entries = self.0.iter().flat_map(|found| &found.entries);
         let Some((_, first)) = entries.next() else {
             return DerSet::new();
@@ -107,14 +109,14 @@ impl Installed {
     }
 }
 
-pub struct Configurations(Client);
+pub(super) struct Configurations(Client);
 
 impl Configurations {
-    pub fn new(client: Client) -> Self {
+    pub(super) fn new(client: Client) -> Self {
         Self(client)
     }
 
-    pub async fn read(&self) -> Result<Installed, Error> {
+    pub(super) async fn read(&self) -> Result<Installed, Error> {
         let mut all = Vec::new();
         for (kind, name) in ALL {
             let object = self.api(kind).get_opt(name).await;
@@ -126,7 +128,7 @@ impl Configurations {
         Ok(Installed(all))
     }
 
-    pub async fn write(&self, found: &Configuration, bundle: &str) -> Result<(), Error> {
+    pub(super) async fn write(&self, found: &Configuration, bundle: &str) -> Result<(), Error> {
         let params = PatchParams::apply(FIELD_MANAGER).force();
         let patch = Patch::Apply(found.patch(bundle));
         let name = found.name;
@@ -141,7 +143,7 @@ impl Configurations {
     /// An item for each change, whoever made it, and for each list that a watch begins with: what
     /// changed between the last look and that list comes with no event of its own. A watch by
     /// name, which is all that the role allows.
-    pub fn changes(&self) -> BoxStream<'static, ()> {
+    pub(super) fn changes(&self) -> BoxStream<'static, ()> {
         let streams = ALL.map(|(kind, name)| {
             let config = watcher::Config::default().fields(&format!("metadata.name={name}"));
             watcher(self.api(kind), config)

@@ -39,24 +39,35 @@ const ATTEMPTS: usize = 10;
 /// Why the CA could not be kept.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
+    /// The Secret cannot be read.
     #[error("cannot read the Secret {SECRET}: {0}")]
     ReadSecret(kube::Error),
+    /// The Secret cannot be written.
     #[error("cannot write the Secret {SECRET}: {0}")]
     WriteSecret(kube::Error),
+    /// Other replicas keep writing the Secret at the same time.
     #[error("the Secret {SECRET} changes faster than it can be written")]
     Contended,
+    /// A webhook configuration cannot be read.
     #[error("cannot read the webhook configuration {name}: {source}")]
     ReadConfiguration {
+        /// Which one.
         name: &'static str,
+        /// What the apiserver said.
         source: kube::Error,
     },
+    /// A webhook configuration cannot be written.
     #[error("cannot write the CA into the webhook configuration {name}: {source}")]
     WriteConfiguration {
+        /// Which one.
         name: &'static str,
+        /// What the apiserver said.
         source: kube::Error,
     },
+    /// All CAs have expired.
     #[error("no CA is valid now")]
     NoneValid,
+    /// A certificate cannot be made or read.
     #[error(transparent)]
     Certificates(#[from] super::Error),
 }

@@ -16,15 +16,15 @@ use super::super::pair::seconds;
 use crate::certs::Error;
 
 /// A certificate's DER bytes, by which certificates are told apart.
-pub type DerSet = BTreeSet<Vec<u8>>;
+pub(super) type DerSet = BTreeSet<Vec<u8>>;
 
 /// All CAs, the oldest first.
-pub struct Ring(Vec<Authority>);
+pub(super) struct Ring(Vec<Authority>);
 
 impl Ring {
     /// Reads a Secret's data. A pair that does not fit is left out, and said: someone edited it,
     /// and the others go on.
-    pub fn read(data: &BTreeMap<String, ByteString>) -> Self {
+    pub(super) fn read(data: &BTreeMap<String, ByteString>) -> Self {
         let mut authorities = Vec::new();
         for (key, certificate) in data {
             let Some(name) = key.strip_suffix(".crt") else {
@@ -43,7 +43,7 @@ impl Ring {
     }
 
     /// The Secret's data: a pair for each CA, named by when it was made.
-    pub fn write(&self) -> BTreeMap<String, ByteString> {
+    pub(super) fn write(&self) -> BTreeMap<String, ByteString> {
         let pair = |authority: &Authority| {
             let name = seconds(authority.validity().not_before);
             let certificate = authority.certificate_pem().as_bytes().to_vec();
@@ -59,7 +59,7 @@ impl Ring {
     }
 
     /// The ring to use from now on, if this one will not do: a new CA joins, expired ones go.
-    pub fn renewed(self, now: SystemTime) -> Result<Renewal, Error> {
+    pub(super) fn renewed(self, now: SystemTime) -> Result<Renewal, Error> {
         let newest = self.valid(now).last();
         if newest.is_some_and(|newest| now < renewal_due(&newest.validity())) {
             return Ok(Renewal::Kept(self));
@@ -72,21 +72,21 @@ impl Ring {
 
     /// The newest CA that every webhook carries; else the oldest, which most likely is carried
     /// where not all are. `None` when all have expired.
-    pub fn signer(&self, carried: &DerSet, now: SystemTime) -> Option<&Authority> {
+    pub(super) fn signer(&self, carried: &DerSet, now: SystemTime) -> Option<&Authority> {
         let trusted = |authority: &&Authority| der(authority).is_some_and(|d| carried.contains(&d));
         let newest = self.valid(now).rfind(trusted);
         newest.or_else(|| self.valid(now).next())
     }
 
     /// What the webhooks should carry: all CAs that are still valid, as PEM.
-    pub fn bundle(&self, now: SystemTime) -> String {
+    pub(super) fn bundle(&self, now: SystemTime) -> String {
         self.valid(now).map(Authority::certificate_pem).collect()
     }
 
     /// Whether a webhook that carries these certificates needs no write: all that are valid, and
     /// none that is not ours. An expired one of ours may stay, or two replicas whose clocks
     /// differ would undo each other's writes.
-    pub fn is_settled(&self, carried: &DerSet, now: SystemTime) -> bool {
+    pub(super) fn is_settled(&self, carried: &DerSet, now: SystemTime) -> bool {
         let ours: DerSet = self.0.iter().filter_map(der).collect();
         let wanted: DerSet = self.valid(now).filter_map(der).collect();
         carried.is_superset(&wanted) && carried.is_subset(&ours)
@@ -99,13 +99,13 @@ impl Ring {
 }
 
 /// Whether the Secret must be written.
-pub enum Renewal {
+pub(super) enum Renewal {
     Kept(Ring),
     New(Ring),
 }
 
 /// The certificates in a PEM text; none where it is not PEM.
-pub fn der_set(pem: &[u8]) -> DerSet {
+pub(super) fn der_set(pem: &[u8]) -> DerSet {
     CertificateDer::pem_slice_iter(pem)
         .filter_map(Result::ok)
         .map(|certificate| certificate.to_vec())

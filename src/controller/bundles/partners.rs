@@ -31,8 +31,11 @@ pub type Circle = BTreeSet<WorkloadRef>;
 /// Another workload of the circle.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Partner {
+    /// Its kind, for messages.
     pub kind: &'static str,
+    /// Its namespace and name.
     pub workload: WorkloadRef,
+    /// What is seen of it.
     pub state: PartnerState,
 }
 

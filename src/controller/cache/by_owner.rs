@@ -11,7 +11,7 @@ use kube::runtime::watcher::Event;
 
 /// What is kept of one watched object.
 #[derive(Debug, Clone)]
-pub struct Kept<T> {
+pub(crate) struct Kept<T> {
     /// What its owners are called: their uid, or their name.
     pub owners: Vec<String>,
     pub value: T,
@@ -19,7 +19,7 @@ pub struct Kept<T> {
 
 /// What a watch has shown.
 #[derive(Debug)]
-pub struct ByOwner<T>(Mutex<State<T>>);
+pub(crate) struct ByOwner<T>(Mutex<State<T>>);
 
 #[derive(Debug)]
 struct State<T> {
@@ -54,7 +54,11 @@ impl<T> Default for ByOwner<T> {
 
 impl<T: Clone> ByOwner<T> {
     /// Follows a watch. `keep` says what is kept of an object; `None` for one that is not of interest.
-    pub fn follow<K: ResourceExt>(&self, event: &Event<K>, keep: impl Fn(&K) -> Option<Kept<T>>) {
+    pub(crate) fn follow<K: ResourceExt>(
+        &self,
+        event: &Event<K>,
+        keep: impl Fn(&K) -> Option<Kept<T>>,
+    ) {
         let mut state = self.lock();
         match event {
             Event::Init => state.listing = HashMap::new(),
@@ -69,12 +73,12 @@ impl<T: Clone> ByOwner<T> {
     }
 
     /// Whether all that exists has been shown once. Before that, nothing found means nothing.
-    pub fn is_filled(&self) -> bool {
+    pub(crate) fn is_filled(&self) -> bool {
         self.lock().filled
     }
 
     /// The objects of one owner, in the order of their names.
-    pub fn of(&self, namespace: &str, owner: &str) -> Vec<T> {
+    pub(crate) fn of(&self, namespace: &str, owner: &str) -> Vec<T> {
         let state = self.lock();
         let namespace = state.shown.get(namespace);
         let objects = namespace.and_then(|namespace| namespace.by_owner.get(owner));

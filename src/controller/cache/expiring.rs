@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 const FEW: usize = 64;
 
 #[derive(Debug)]
-pub struct Expiring<K, V> {
+pub(crate) struct Expiring<K, V> {
     lifetime: Duration,
     entries: HashMap<K, (Instant, V)>,
     /// Expired ones are dropped when there are so many entries.
@@ -18,7 +18,7 @@ pub struct Expiring<K, V> {
 }
 
 impl<K: Eq + Hash, V> Expiring<K, V> {
-    pub fn new(lifetime: Duration) -> Self {
+    pub(crate) fn new(lifetime: Duration) -> Self {
         Self {
             lifetime,
             entries: HashMap::new(),
@@ -27,7 +27,7 @@ impl<K: Eq + Hash, V> Expiring<K, V> {
     }
 
     /// A value that still counts, and for how long.
-    pub fn get<Q>(&self, key: &Q, now: Instant) -> Option<(&V, Duration)>
+    pub(crate) fn get<Q>(&self, key: &Q, now: Instant) -> Option<(&V, Duration)>
     where
         K: Borrow<Q>,
         Q: Eq + Hash + ?Sized,
@@ -37,7 +37,7 @@ impl<K: Eq + Hash, V> Expiring<K, V> {
         (!left.is_zero()).then_some((value, left))
     }
 
-    pub fn insert(&mut self, key: K, value: V, now: Instant) {
+    pub(crate) fn insert(&mut self, key: K, value: V, now: Instant) {
         if self.entries.len() >= self.sweep_at {
             let lifetime = self.lifetime;
             self.entries
@@ -49,11 +49,11 @@ impl<K: Eq + Hash, V> Expiring<K, V> {
     }
 
     #[cfg(test)]
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    pub fn remove<Q>(&mut self, key: &Q) -> Option<V>
+    pub(crate) fn remove<Q>(&mut self, key: &Q) -> Option<V>
     where
         K: Borrow<Q>,
         Q: Eq + Hash + ?Sized,

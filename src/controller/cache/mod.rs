@@ -2,7 +2,7 @@
 //! workloads as text ([`stored`]), their pods and objects by owner ([`by_owner`]), and what Muster
 //! wrote before the watches show it ([`recent_writes`]). Decides nothing.
 
-pub mod by_owner;
-pub mod expiring;
-pub mod recent_writes;
-pub mod stored;
+pub(super) mod by_owner;
+pub(super) mod expiring;
+pub(super) mod recent_writes;
+pub(super) mod stored;

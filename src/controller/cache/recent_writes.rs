@@ -16,7 +16,7 @@ use super::expiring::Expiring;
 use crate::controller::gang_objects;
 
 /// Longer than a watch is behind on a busy cluster; then the cache is right.
-pub const TRUST: Duration = Duration::from_secs(10);
+pub(crate) const TRUST: Duration = Duration::from_secs(10);
 
 /// An object of a workload: its kind and its name.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -64,7 +64,7 @@ type Writes = HashMap<Key, (Instant, Write)>;
 
 /// The writes of the last moments, by the workload's uid.
 #[derive(Debug)]
-pub struct RecentWrites(Mutex<Expiring<String, Writes>>);
+pub(crate) struct RecentWrites(Mutex<Expiring<String, Writes>>);
 
 impl Default for RecentWrites {
     fn default() -> Self {
@@ -74,7 +74,7 @@ impl Default for RecentWrites {
 
 impl RecentWrites {
     /// Remembers what the apiserver answered to an apply.
-    pub fn applied(&self, workload: &str, mut answer: DynamicObject) {
+    pub(crate) fn applied(&self, workload: &str, mut answer: DynamicObject) {
         // What is being deleted must be recreated as soon as it is gone.
         if is_going(&answer) {
             return;
@@ -84,14 +84,14 @@ impl RecentWrites {
         self.remember(workload, key, Write::Applied(Box::new(answer)));
     }
 
-    pub fn deleted(&self, workload: &str, object: &DynamicObject) {
+    pub(crate) fn deleted(&self, workload: &str, object: &DynamicObject) {
         let write = Write::Deleted(object.metadata.uid.clone());
         self.remember(workload, Key::of(object), write);
     }
 
     /// What the caches show of a workload's objects, with Muster's own last writes laid over it.
     /// Says also when to look again, if a cache is behind.
-    pub fn lay_over(
+    pub(crate) fn lay_over(
         &self,
         workload: &str,
         cached: Vec<DynamicObject>,

@@ -2,6 +2,6 @@
 //! look again when room appears ([`nudge`]), gives a gang that was forgotten a new round ([`revive`]),
 //! and says what is wrong with a queue ([`queues`]).
 
-pub mod nudge;
-pub mod queues;
-pub mod revive;
+pub(super) mod nudge;
+pub(super) mod queues;
+pub(super) mod revive;

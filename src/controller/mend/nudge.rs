@@ -41,14 +41,14 @@ type Object = (Api<DynamicObject>, String);
 
 /// The gangs that sleep, by the uid of their workload.
 #[derive(Default)]
-pub struct Sleepers {
+pub(crate) struct Sleepers {
     objects: Mutex<HashMap<String, Vec<Object>>>,
     changed: Notify,
 }
 
 impl Sleepers {
     /// Notes which objects of a workload get a write when room appears; none when no gang of it waits.
-    pub fn set(&self, workload: &str, objects: Vec<Object>) {
+    pub(crate) fn set(&self, workload: &str, objects: Vec<Object>) {
         let mut sleeping = self.lock();
         if objects.is_empty() {
             sleeping.remove(workload);
@@ -79,7 +79,7 @@ impl Sleepers {
     }
 
     /// Wakes sleepers when room appears, until dropped.
-    pub async fn run(&self, client: Client) {
+    pub(crate) async fn run(&self, client: Client) {
         loop {
             while self.is_empty() {
                 self.changed.notified().await;

@@ -18,20 +18,20 @@ use crate::scheduler::Queue;
 /// A queue is not looked up more often than this, however many gangs wait in it.
 const REST: Duration = Duration::from_secs(60);
 
-pub struct Queues {
+pub(crate) struct Queues {
     client: Client,
     /// What was wrong with each queue.
     troubles: Mutex<Expiring<Queue, Option<String>>>,
 }
 
 impl Queues {
-    pub fn new(client: Client) -> Self {
+    pub(crate) fn new(client: Client) -> Self {
         let troubles = Mutex::new(Expiring::new(REST));
         Self { client, troubles }
     }
 
     /// Why nothing starts from a queue, if so.
-    pub async fn trouble(&self, queue: &Queue) -> Option<String> {
+    pub(crate) async fn trouble(&self, queue: &Queue) -> Option<String> {
         if let Some((trouble, _)) = self.lock().get(queue, Instant::now()) {
             return trouble.clone();
         }

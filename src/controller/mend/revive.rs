@@ -14,7 +14,7 @@ use crate::workload::{Life, SeenPod, Suspension, Workload, keys};
 
 /// What is to be done about a workload.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Revival {
+pub(crate) enum Revival {
     Nothing,
     /// Its gang is lost: take the pods away, and tell this.
     Suspend(String),
@@ -31,10 +31,10 @@ type Waiting = HashMap<String, BTreeSet<String>>;
 
 /// What was seen of gangs that wait, by the workload's uid.
 #[derive(Debug, Default)]
-pub struct Revivals(Mutex<HashMap<String, Waiting>>);
+pub(crate) struct Revivals(Mutex<HashMap<String, Waiting>>);
 
 impl Revivals {
-    pub fn check(
+    pub(crate) fn check(
         &self,
         uid: &str,
         workload: &dyn Workload,
@@ -103,12 +103,12 @@ impl Revivals {
     }
 
     /// A workload that is gone or has no such gang, or for which all is done.
-    pub fn forget(&self, uid: &str) {
+    pub(crate) fn forget(&self, uid: &str) {
         self.lock().remove(uid);
     }
 
     /// The same for all workloads but these.
-    pub fn keep_only(&self, uids: &HashSet<String>) {
+    pub(crate) fn keep_only(&self, uids: &HashSet<String>) {
         self.lock().retain(|uid, _| uids.contains(uid));
     }
 

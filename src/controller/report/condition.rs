@@ -19,13 +19,13 @@ use crate::controller::report::events::PATIENCE;
 use crate::controller::report::few::{LONGEST, cut, few};
 
 /// True once every gang of the workload has its quorum on nodes.
-pub const TYPE: &str = "muster.dev/GangScheduled";
+pub(crate) const TYPE: &str = "muster.dev/GangScheduled";
 
 const BROKEN: &str = "GangBroken";
 
 /// What the condition says.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Condition {
+pub(crate) struct Condition {
     reason: Reason,
     message: String,
 }
@@ -63,7 +63,7 @@ impl Reason {
 impl Condition {
     /// What holds now; `None` where there is no gang, or no longer one. No numbers that change
     /// while gangs start: each would be a write.
-    pub fn of(actions: &Actions, obstacles: &[String]) -> Option<Self> {
+    pub(crate) fn of(actions: &Actions, obstacles: &[String]) -> Option<Self> {
         let refused = actions.refused.iter().chain(obstacles);
         let refused: Vec<&str> = refused.map(String::as_str).collect();
         let all = actions.gangs.len();
@@ -146,7 +146,7 @@ impl Condition {
 
 /// What is to be done about the condition.
 #[derive(Debug, PartialEq)]
-pub enum ConditionUpdate {
+pub(crate) enum ConditionUpdate {
     NotNeeded,
     Later(Duration),
     Write(Value),
@@ -154,7 +154,7 @@ pub enum ConditionUpdate {
 
 /// The conditions of the last moments, by the workload's uid, until the cache shows them.
 #[derive(Debug)]
-pub struct Conditions(Mutex<Expiring<String, Condition>>);
+pub(crate) struct Conditions(Mutex<Expiring<String, Condition>>);
 
 impl Default for Conditions {
     fn default() -> Self {
@@ -164,12 +164,12 @@ impl Default for Conditions {
 
 impl Conditions {
     /// The condition of a workload could not be written: the next look writes it again.
-    pub fn forget(&self, uid: &str) {
+    pub(crate) fn forget(&self, uid: &str) {
         let mut written = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         written.remove(uid);
     }
 
-    pub fn update(
+    pub(crate) fn update(
         &self,
         workload: &Stored,
         actions: &Actions,

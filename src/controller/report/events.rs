@@ -19,9 +19,9 @@ use crate::controller::write::Done;
 use crate::gang::TimeoutAction;
 
 /// A gang that waits no longer than this is not worth an event.
-pub const PATIENCE: Duration = Duration::from_secs(5);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
 /// The same gang is not told of more often than this, however often its reason changes.
-pub const SILENCE: Duration = Duration::from_secs(60);
+pub(crate) const SILENCE: Duration = Duration::from_secs(60);
 
 /// So many events of one reason tell of a gang of a workload within [`SILENCE`]. Of a workload with
 /// more gangs the others are counted, in one event.
@@ -29,7 +29,7 @@ const TOLD_EACH: usize = 5;
 
 /// What a look at a workload's gangs brought.
 #[derive(Debug, Default)]
-pub struct Report {
+pub(crate) struct Report {
     events: Vec<Notice>,
     /// A gang that the scheduler does not hold together, and what was told of it.
     pub broken: Option<String>,
@@ -47,7 +47,7 @@ struct Notice {
 
 /// What a refusal is about. Each is told by itself, and again only when its reason changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Refusal {
+pub(crate) enum Refusal {
     Gangs,
     /// The objects of gangs could not be written.
     Objects,
@@ -142,14 +142,14 @@ impl History {
 }
 
 /// Publishes events on workloads of one kind, and remembers what was told of each, by its uid.
-pub struct EventPublisher {
+pub(crate) struct EventPublisher {
     client: Client,
     kind: ApiResource,
     histories: Mutex<HashMap<String, History>>,
 }
 
 impl EventPublisher {
-    pub fn new(client: Client, kind: ApiResource) -> Self {
+    pub(crate) fn new(client: Client, kind: ApiResource) -> Self {
         Self {
             client,
             kind,
@@ -158,29 +158,29 @@ impl EventPublisher {
     }
 
     /// Compares how the gangs of a workload stand with what is known.
-    pub fn compare(&self, workload: &str, actions: &Actions) -> Report {
+    pub(crate) fn compare(&self, workload: &str, actions: &Actions) -> Report {
         self.with(workload, |history| history.compare(Instant::now(), actions))
     }
 
     /// A deleted workload is never looked at again.
-    pub fn forget(&self, workload: &str) {
+    pub(crate) fn forget(&self, workload: &str) {
         self.lock().remove(workload);
     }
 
     /// Forgets all workloads but these.
-    pub fn keep_only(&self, uids: &HashSet<String>) {
+    pub(crate) fn keep_only(&self, uids: &HashSet<String>) {
         self.lock().retain(|uid, _| uids.contains(uid));
     }
 
     /// Publishes events; one that cannot be written is logged and dropped.
-    pub async fn publish(&self, workload: &Stored, report: &Report) {
+    pub(crate) async fn publish(&self, workload: &Stored, report: &Report) {
         for notice in &report.events {
             self.send(workload, notice).await;
         }
     }
 
     /// Notes the objects that were made, until they are told of.
-    pub fn note_created(&self, workload: &str, done: &Done) {
+    pub(crate) fn note_created(&self, workload: &str, done: &Done) {
         if !done.created.is_empty() {
             let created = done.created.iter().cloned();
             self.with(workload, |history| history.untold.extend(created));
@@ -188,7 +188,7 @@ impl EventPublisher {
     }
 
     /// Tells what came of the writes: gangs that are ready for their pods, or what is in the way.
-    pub async fn wrote(&self, workload: &Stored, done: &Done, gangs: &[GangStatus]) {
+    pub(crate) async fn wrote(&self, workload: &Stored, done: &Done, gangs: &[GangStatus]) {
         let obstacles = few(done.obstacles.iter().map(String::as_str));
         if !obstacles.is_empty() {
             // A gang that lacks an object is not ready for its pods.
@@ -204,7 +204,7 @@ impl EventPublisher {
     }
 
     /// Tells why something is refused, once for each reason.
-    pub async fn refused(&self, workload: &Stored, of: Refusal, why: String) {
+    pub(crate) async fn refused(&self, workload: &Stored, of: Refusal, why: String) {
         if self.with(workload.uid(), |history| history.is_new_refusal(of, &why)) {
             self.send(workload, &warning("GangRefused", why)).await;
         }
@@ -286,11 +286,11 @@ fn warning(reason: &'static str, note: String) -> Notice {
 }
 
 impl Report {
-    pub fn warn(&mut self, reason: &'static str, note: String) {
+    pub(crate) fn warn(&mut self, reason: &'static str, note: String) {
         self.events.push(warning(reason, note));
     }
 
-    pub fn tell(&mut self, reason: &'static str, note: String) {
+    pub(crate) fn tell(&mut self, reason: &'static str, note: String) {
         self.events.push(Notice {
             kind: EventType::Normal,
             reason,
@@ -299,11 +299,11 @@ impl Report {
     }
 
     #[cfg(test)]
-    pub fn reasons(&self) -> impl Iterator<Item = &'static str> {
+    pub(crate) fn reasons(&self) -> impl Iterator<Item = &'static str> {
         self.events.iter().map(|notice| notice.reason)
     }
 
-    pub fn again_in(&mut self, after: Duration) {
+    pub(crate) fn again_in(&mut self, after: Duration) {
         self.look_again = Some(self.look_again.map_or(after, |other| other.min(after)));
     }
 }

@@ -4,12 +4,12 @@
 const NAMED: usize = 3;
 /// The most characters of a message. Kubernetes stores 32,768 bytes of a condition's message and 1,024 of
 /// an event's note, and refuses the whole write beyond; people read less.
-pub const LONGEST: usize = 1000;
+pub(crate) const LONGEST: usize = 1000;
 /// The most characters of each of several messages.
 const EACH: usize = 300;
 
 /// The first few messages, and how many more there are.
-pub fn few<'t>(texts: impl IntoIterator<Item = &'t str>) -> String {
+pub(crate) fn few<'t>(texts: impl IntoIterator<Item = &'t str>) -> String {
     let texts: Vec<&str> = texts.into_iter().collect();
     if let [only] = texts[..] {
         return cut(only, LONGEST);
@@ -22,7 +22,7 @@ pub fn few<'t>(texts: impl IntoIterator<Item = &'t str>) -> String {
 }
 
 /// A text of at most so many characters.
-pub fn cut(text: &str, longest: usize) -> String {
+pub(crate) fn cut(text: &str, longest: usize) -> String {
     if text.chars().nth(longest).is_none() {
         return text.to_owned();
     }

@@ -7,7 +7,7 @@ use crate::controller::report::events::{PATIENCE, Report, SILENCE};
 use crate::gang::TimeoutAction;
 
 #[derive(Debug)]
-pub struct GangHistory {
+pub(super) struct GangHistory {
     settled: bool,
     waiting_since: Instant,
     told: Option<(Instant, String)>,
@@ -22,7 +22,7 @@ pub struct GangHistory {
 
 impl GangHistory {
     /// A gang that is seen for the first time.
-    pub fn new(gang: &GangStatus, actions: &Actions, now: Instant) -> Self {
+    pub(super) fn new(gang: &GangStatus, actions: &Actions, now: Instant) -> Self {
         let settled = gang.state == State::Scheduled;
         Self {
             settled,
@@ -40,7 +40,7 @@ impl GangHistory {
         }
     }
 
-    pub fn update(
+    pub(super) fn update(
         &mut self,
         now: Instant,
         gang: &GangStatus,

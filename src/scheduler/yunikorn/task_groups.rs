@@ -22,9 +22,12 @@ fn application_of<'p>(plan: &'p Plan, part: &'p Part) -> impl Iterator<Item = &'
     together.into_iter()
 }
 
+/// The pods of an application, or why they cannot all be described.
+pub(super) type SharedKin = Result<Arc<[Kin]>, FieldError>;
+
 /// Each part of a plan with the pods of its application, or with the error where they are too much
 /// to describe. What an application has is read once, however many parts it has.
-pub fn applications(plan: &Plan) -> Vec<(&Part, Result<Arc<[Kin]>, FieldError>)> {
+pub(super) fn applications(plan: &Plan) -> Vec<(&Part, SharedKin)> {
     let ordered = is_ordered(plan);
     let mut known: HashMap<Option<&str>, Result<Arc<[Kin]>, FieldError>> = HashMap::new();
     let parts = plan.parts.iter();
@@ -54,7 +57,7 @@ fn kin(plan: &Plan, part: &Part) -> Result<Arc<[Kin]>, FieldError> {
 }
 
 /// What is wrong with an application of so many bytes.
-pub fn too_large(bytes: usize) -> String {
+pub(super) fn too_large(bytes: usize) -> String {
     format!(
         "yunikorn wants all pods of a gang described on each of them, and this takes {bytes} \
          bytes; at most {MAX_DESCRIPTION} are written: use fewer pod templates, or less affinity"
@@ -75,7 +78,7 @@ fn weight(shape: &Shape) -> usize {
 const GROUP_WEIGHT: usize = 160;
 
 /// About how long the description of a member's application will be.
-pub fn described(member: &Member, own: &str, pod: &Shape) -> usize {
+pub(super) fn described(member: &Member, own: &str, pod: &Shape) -> usize {
     let stamp = &member.stamp;
     let shared = pod.controller_labels.shared().chain([QUEUE]);
     let shared = shared.filter_map(|key| Some(key.len() + pod.labels.get(key)?.len()));

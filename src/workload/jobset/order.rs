@@ -42,7 +42,7 @@ impl<'j> Order<'j> {
     }
 
     /// Where the ReplicatedJob of a name stands.
-    pub fn position(&self, name: &str) -> Option<usize> {
+    pub(super) fn position(&self, name: &str) -> Option<usize> {
         self.positions.get(name).copied()
     }
 
@@ -63,7 +63,13 @@ impl<'j> Order<'j> {
 
     /// Refuses an order between the ReplicatedJobs at `members`. Groups without pods do not count:
     /// JobSet takes them for ready at once.
-    pub fn check(&self, members: &[usize], what: &str, remedy: &str, errors: &mut Vec<FieldError>) {
+    pub(super) fn check(
+        &self,
+        members: &[usize],
+        what: &str,
+        remedy: &str,
+        errors: &mut Vec<FieldError>,
+    ) {
         if members.len() < 2 {
             return;
         }

@@ -15,10 +15,10 @@ pub(crate) const NODE_SELECTOR_STRATEGY: &str = "alpha.jobset.sigs.k8s.io/node-s
 
 /// ReplicatedJobs are written by hand, and each is a template of its own: real JobSets have a few.
 /// Of this many, with their templates, an object of 1.5 MB has room for 1.5 KB each.
-pub const MAX_GROUPS: usize = 1000;
+pub(super) const MAX_GROUPS: usize = 1000;
 
 /// A ReplicatedJob follows one other or a few. Each edge is walked once for every bundle.
-pub const MAX_DEPENDENCIES: usize = 32;
+pub(super) const MAX_DEPENDENCIES: usize = 32;
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]

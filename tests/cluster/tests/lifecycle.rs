@@ -168,7 +168,8 @@ pub async fn a_gang_that_is_resumed_while_its_old_pods_die_is_not_said_to_be_pla
     sandbox
         .wait_for("the pods of both rounds", async || {
             let pods = sandbox.pods().await?.len();
-            ensure!(pods == 8, "{pods} pods exist");
+            // The Job controller does not replace all of them while they are being deleted.
+            ensure!(pods > 4, "{pods} pods exist");
             Ok(())
         })
         .await?;
