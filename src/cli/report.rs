@@ -118,7 +118,8 @@ impl Report {
         }
         let more = self.gang_count.saturating_sub(LISTED as u64);
         if more > 0 {
-            let _ = writeln!(out, "  and {more} more gangs");
+            let plural = if more == 1 { "" } else { "s" };
+            let _ = writeln!(out, "  and {more} more gang{plural}");
         }
         out
     }

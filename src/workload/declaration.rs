@@ -322,7 +322,14 @@ pub(crate) fn text<'m>(
     match value.as_text() {
         Some(text) => Some((text, at)),
         None => {
-            errors.push(keys::not_a_string(at, value, &[]));
+            errors.push(match (key, value.to_value().as_u64()) {
+                (keys::TIMEOUT | keys::START_BARRIER, Some(seconds)) => FieldError::invalid(
+                    at,
+                    seconds,
+                    format!("must be a duration in quotes, such as \"{seconds}s\""),
+                ),
+                _ => keys::not_a_string(at, value, &[]),
+            });
             None
         }
     }

@@ -59,6 +59,10 @@ pub(crate) fn check_annotation(place: &Place, at: &FieldPath, key: &str) -> Opti
         return None;
     }
     let at = at.key(key);
+    if matches!(key, GANG | INDEX | STAMP | ROUND | REVIVING) {
+        let reason = "Muster alone writes this key; remove it";
+        return Some(FieldError::forbidden(at, reason));
+    }
     if key == GANG_NAME {
         return Some(FieldError::forbidden(
             at,
@@ -114,6 +118,12 @@ fn unknown(at: FieldPath, key: &str, place: &Place) -> FieldError {
 /// The error for an annotation that arrived as something other than a string.
 pub(crate) fn not_a_string(at: FieldPath, value: &Scalar<'_>, allowed: &[&str]) -> FieldError {
     let value = value.to_value();
+    if value.is_null() {
+        return FieldError::required(
+            at,
+            "it has no value: write one in quotes, or remove the key",
+        );
+    }
     let hint = match &value {
         serde_json::Value::Bool(false) if allowed.contains(&"Off") => {
             "must be a string; YAML reads an unquoted Off as the boolean false: \
