@@ -26,6 +26,9 @@ pub(crate) const SILENCE: Duration = Duration::from_secs(60);
 /// So many events of one reason tell of a gang of a workload within [`SILENCE`]. Of a workload with
 /// more gangs the others are counted, in one event.
 const TOLD_EACH: usize = 5;
+/// The others are counted once no more of them have come for so long: soon, so that a workload whose
+/// gangs have settled is not written to a minute later.
+const GATHER: Duration = Duration::from_secs(2);
 
 /// What a look at a workload's gangs brought.
 #[derive(Debug, Default)]
@@ -74,6 +77,8 @@ struct Lately {
     told: usize,
     /// Those that are not told by themselves, and not yet counted in an event.
     more: usize,
+    /// When the last of these came.
+    last: Instant,
 }
 
 impl History {
@@ -81,8 +86,8 @@ impl History {
         self.gangs.is_empty() && self.refusals.is_empty() && self.untold.is_empty()
     }
 
-    /// Leaves the first few events of each reason, and one that counts the others: when all gangs are
-    /// counted, or at the end of [`SILENCE`].
+    /// Leaves the first few events of each reason within [`SILENCE`], and one that counts the others:
+    /// when all gangs are counted, or after [`GATHER`].
     fn count(&mut self, now: Instant, gangs: usize, report: &mut Report) {
         if gangs > TOLD_EACH {
             for notice in std::mem::take(&mut report.events) {
@@ -91,18 +96,22 @@ impl History {
                     kind: notice.kind,
                     told: 0,
                     more: 0,
+                    last: now,
                 });
                 if lately.told < TOLD_EACH {
                     lately.told += 1;
                     report.events.push(notice);
                 } else {
                     lately.more += 1;
+                    lately.last = now;
                 }
             }
         }
         self.lately.retain(|reason, lately| {
             let left = SILENCE.saturating_sub(now.duration_since(lately.since));
-            if lately.more > 0 && (left.is_zero() || lately.told + lately.more >= gangs) {
+            let gather = GATHER.saturating_sub(now.duration_since(lately.last));
+            let all = lately.told + lately.more >= gangs;
+            if lately.more > 0 && (left.is_zero() || gather.is_zero() || all) {
                 report.events.push(Notice {
                     kind: lately.kind,
                     reason,
@@ -110,7 +119,7 @@ impl History {
                 });
                 lately.more = 0;
             } else if lately.more > 0 {
-                report.again_in(left);
+                report.again_in(left.min(gather));
             }
             !left.is_zero()
         });
@@ -365,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn gangs_that_are_placed_one_by_one_are_counted_once_a_minute() {
+    fn gangs_that_are_placed_one_by_one_are_counted_when_no_more_come() {
         let (mut history, start) = (History::default(), Instant::now());
         history.compare(start, &placed(100, 0));
         let mut told = Vec::new();
@@ -374,7 +383,7 @@ mod tests {
             told.extend(report.events.into_iter().map(|event| event.note));
         }
         assert_eq!(told.len(), TOLD_EACH);
-        let later = history.compare(start + SILENCE, &placed(100, 60));
+        let later = history.compare(start + GATHER, &placed(100, 60));
         let counted = later.events.iter().filter(|e| e.reason == "GangScheduled");
         let counted: Vec<&str> = counted.map(|e| e.note.as_str()).collect();
         assert_eq!(counted, ["the same of 55 more gangs"]);
