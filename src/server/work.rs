@@ -1,8 +1,9 @@
 //! Where and when a review is decided: how many at once, on which thread, for how long.
 //!
 //! The threads of the runtime also serve probes, the Lease and the watches, so none of them may be
-//! held up by a review. A small body cannot do that, whatever is in it: 16 KiB cost at most 5 ms. A
-//! larger one is decided on a thread of the blocking pool, where it may take its time.
+//! held up by a review. A small body does not hold one up for long, whatever is in it; the bench
+//! `bounds` measures the worst ones. A larger body is decided on a thread of the blocking pool,
+//! where it may take its time.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -23,8 +24,7 @@ use crate::admission::{Answer, Phase};
 compile_error!("the server must be able to catch a handler's panic: build with panic = \"unwind\"");
 
 /// The largest body that is decided on the thread of its connection. Most reviews are smaller, and
-/// another thread costs them more than it helps: work of 60 µs takes 66 µs here and 80 to 120 µs
-/// there in the middle, 0.1 ms and 0.25 to 0.8 ms at the 99th percentile (release build, two cores).
+/// waiting for another thread would make each of them slower.
 const SMALL: usize = 16 * 1024;
 
 /// Larger bodies that are decided at the same time; the next ones wait for their turn. One may cost
