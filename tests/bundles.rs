@@ -308,7 +308,7 @@ fn a_side_that_restarts_starts_by_itself_while_the_other_runs() {
 }
 
 #[test]
-fn a_side_that_waits_follows_a_partner_that_is_made_anew() {
+fn a_side_that_waits_follows_a_recreated_partner() {
     let mut all = two();
     all.iter_mut().for_each(|s| s.members(PodPhase::Pending, 4));
     settle(&mut all);

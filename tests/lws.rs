@@ -90,7 +90,7 @@ fn what_an_update_drops_is_put_back_as_it_was() {
 }
 
 #[test]
-fn a_changed_template_is_stamped_anew() {
+fn a_changed_template_is_stamped_again() {
     let cluster = cluster();
     let old = stored(&cluster);
     let mut new = old.clone();
@@ -153,7 +153,7 @@ fn a_knob_changes_only_with_the_template() {
         lws["spec"]["startupPolicy"] = json!("LeaderReady");
         lws["spec"]["leaderWorkerTemplate"]["size"] = json!(3);
     });
-    // Replicas of the old revision that are made anew would wait for workers that are not made.
+    // Replicas of the old revision that are recreated would wait for workers that are not made.
     insta::assert_snapshot!(refusal(&old, &both, &cluster), @r#"spec.startupPolicy: Invalid value: "LeaderReady": replicas that are recreated before the rollout reaches them would wait for workers that are not made; recreate the LeaderWorkerSet"#);
     let mut back = manifest();
     back["spec"]["startupPolicy"] = json!("LeaderReady");

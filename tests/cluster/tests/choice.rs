@@ -168,7 +168,7 @@ pub async fn a_running_gang_keeps_its_scheduler_when_the_namespace_moves(
     sandbox.apply(&restarts("new")).await?;
     runs(&sandbox, "new", "0", "kai-scheduler").await?;
     runs(&sandbox, "old", "0", "volcano").await?;
-    // A restart makes Jobs, pods and PodGroup anew, after the namespace has moved.
+    // A restart recreates Jobs, pods and PodGroup, after the namespace has moved.
     let pods = sandbox.members("0").await?;
     let mut old = pods.iter().filter(|p| p.name_any().starts_with("old-"));
     let victim = old.next().context("no pod")?.name_any();

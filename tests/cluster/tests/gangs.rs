@@ -208,7 +208,7 @@ pub async fn suspending_a_gang_that_kueue_governs_is_refused(sandbox: Sandbox) -
     Ok(())
 }
 
-/// A client-side apply writes the list of ReplicatedJobs anew, and drops what Muster wrote in it.
+/// A client-side apply replaces the list of ReplicatedJobs, and drops what Muster wrote in it.
 /// JobSet's own defaults are spelled out: without them JobSet itself refuses the second apply.
 pub async fn the_same_manifest_can_be_applied_again(sandbox: Sandbox) -> Result<()> {
     sandbox.nodes(1, 2).await?;

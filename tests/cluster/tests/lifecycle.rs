@@ -180,7 +180,7 @@ pub async fn a_gang_that_is_resumed_while_its_old_pods_die_is_not_said_to_be_pla
     Ok(())
 }
 
-pub async fn a_jobset_created_anew_under_its_name_gets_a_gang_of_its_own(
+pub async fn a_jobset_recreated_under_its_name_gets_a_gang_of_its_own(
     sandbox: Sandbox,
 ) -> Result<()> {
     sandbox.nodes(1, 4).await?;

@@ -47,7 +47,7 @@ pub fn all() -> Vec<Test> {
         test(lws::lives::a_replica_that_cannot_be_made_is_missed),
         test(lws::rollouts::a_rollout_with_a_surge_gangs_every_revision),
         test(lws::rollouts::under_a_partition_two_revisions_live_side_by_side),
-        test(lws::lives::a_replica_that_loses_a_worker_is_made_anew),
+        test(lws::lives::a_replica_that_loses_a_worker_is_recreated),
         test(lws::rollouts::an_update_that_changes_no_template_rolls_nothing),
         test(lws::lives::a_subgrouped_replica_is_one_gang),
         test(lws::neighbours::installing_muster_rolls_no_replica),
@@ -55,7 +55,7 @@ pub fn all() -> Vec<Test> {
         test(lifecycle::a_suspended_gang_is_removed_and_comes_back_when_resumed),
         test(lifecycle::a_gang_that_is_resumed_while_its_old_pods_die_is_not_said_to_be_placed),
         test(endings::a_finished_gang_leaves_nothing),
-        test(lifecycle::a_jobset_created_anew_under_its_name_gets_a_gang_of_its_own),
+        test(lifecycle::a_jobset_recreated_under_its_name_gets_a_gang_of_its_own),
         test(lifecycle::a_replacement_is_placed_after_members_have_finished),
         test(gangs::every_violation_is_printed_by_kubectl_apply),
         test(gangs::a_gang_that_waits_says_why),
@@ -204,7 +204,7 @@ pub fn all() -> Vec<Test> {
         ),
         test_in(
             Home::Schedulers,
-            better::partners::a_side_that_waits_follows_its_partner_made_anew,
+            better::partners::a_side_that_waits_follows_its_recreated_partner,
         ),
         test_in(
             Home::Schedulers,

@@ -31,7 +31,7 @@ fn side(other: &Sandbox) -> String {
     jobset("train", &annotations, PODS as u32, "1")
 }
 
-/// The same, made anew by JobSet when one of its pods fails.
+/// The same, recreated by JobSet when one of its pods fails.
 fn restarting(other: &Sandbox) -> String {
     side(other)
         .replace("backoffLimit: 6", "backoffLimit: 0")
@@ -118,9 +118,9 @@ pub async fn a_partner_that_does_not_name_back_is_told(a: Sandbox) -> Result<()>
     b.clear().await
 }
 
-/// Both wait for room when one is deleted and made anew: its gang has another name then, and the
+/// Both wait for room when one is deleted and recreated: its gang has another name then, and the
 /// other's PodGroup is changed while its pods wait.
-pub async fn a_side_that_waits_follows_its_partner_made_anew(a: Sandbox) -> Result<()> {
+pub async fn a_side_that_waits_follows_its_recreated_partner(a: Sandbox) -> Result<()> {
     let b = other(&a).await?;
     a.nodes(1, 4).await?;
     b.nodes(1, 3).await?;

@@ -1,4 +1,4 @@
-//! Replicas come, go, and are made anew.
+//! Replicas come, go, and are recreated.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -108,7 +108,7 @@ pub async fn a_replica_whose_leader_is_deleted_is_a_gang_again(sandbox: Sandbox)
 }
 
 /// A worker that is lost takes its replica along, which is then a gang again.
-pub async fn a_replica_that_loses_a_worker_is_made_anew(sandbox: Sandbox) -> Result<()> {
+pub async fn a_replica_that_loses_a_worker_is_recreated(sandbox: Sandbox) -> Result<()> {
     sandbox.nodes(1, 6).await?;
     sandbox.apply(&lws("", "replicas: 2", 3)).await?;
     let before = sandbox.replicas_run(2, 3).await?;

@@ -35,7 +35,7 @@ pub async fn a_rollout_with_a_surge_gangs_every_revision(sandbox: Sandbox) -> Re
     Ok(())
 }
 
-/// Replicas below the partition keep their revision, also when they are made anew.
+/// Replicas below the partition keep their revision, also when they are recreated.
 pub async fn under_a_partition_two_revisions_live_side_by_side(sandbox: Sandbox) -> Result<()> {
     sandbox.nodes(1, 6).await?;
     let rollout = "replicas: 2\n  rolloutStrategy: {type: RollingUpdate, \
@@ -57,7 +57,7 @@ pub async fn under_a_partition_two_revisions_live_side_by_side(sandbox: Sandbox)
     ensure!(old != new, "both are {old}");
     sandbox.delete_pod("serve-0").await?;
     sandbox
-        .wait_for("the old replica to be made anew", async || {
+        .wait_for("the old replica to be recreated", async || {
             let names = sandbox.replicas_run(2, 2).await?;
             ensure!(names.is_disjoint(&before), "{before:?} became {names:?}");
             Ok(())

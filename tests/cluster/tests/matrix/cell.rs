@@ -47,7 +47,7 @@ pub async fn run(sandbox: Sandbox, column: Column, row: Row) -> Result<()> {
     sandbox.runs("0").await?;
     let seconds = start.elapsed().as_secs_f64();
 
-    // (c) The last Job's pods are long in dying, and `Recreate` makes each Job anew by itself, so
+    // (c) The last Job's pods are long in dying, and `Recreate` recreates each Job by itself, so
     // both attempts have pods. There is room for the new ones: only the old could make a quorum
     // of them. Then the late node is closed, and all new ones are one CPU short again.
     let mut dying = sandbox.members("0").await?;

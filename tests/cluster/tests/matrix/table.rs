@@ -1,4 +1,4 @@
-//! The matrix as a Markdown table, written anew after each cell.
+//! The matrix as a Markdown table, rewritten after each cell.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
