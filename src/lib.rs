@@ -24,6 +24,7 @@
 //!   [`admission::decide`].
 //! - [`controller`]: the reconciler: makes a plan's objects, follows them, reports on them.
 //! - [`leader`]: the Lease, by which one replica reconciles.
+//! - [`seals`]: the keys by which Muster knows its own stamps, and [`secret`], which keeps them.
 //! - [`server`], [`certs`]: the HTTPS server around admission, its certificate and its CA. They know
 //!   nothing of gangs.
 //! - [`cli`], [`args`]: `serve`, `check`, `render`, `schedulers`, `crd`, `certs`.
@@ -44,6 +45,7 @@
 //! | round | counts suspend-and-resume within one attempt: a resumed gang is a new gang too |
 //! | bundle | several gangs that are bound together or not at all, each with its own quorum |
 //! | stamp | what Muster writes on templates when the workload is created, so that the admission of a child needs nothing but the child |
+//! | seal | a keyed hash on a stamp, by which Muster knows that it wrote it, and for whom |
 //! | site | a place in a workload where a stamp stands |
 //! | link | what ties a pod to its gang: a field, a label or an annotation, per scheduler |
 //! | life | whether a workload's gangs are to live: left alone, deleting, finished, suspended, live |
@@ -69,5 +71,7 @@ pub mod gang;
 mod judge;
 pub mod leader;
 pub mod scheduler;
+pub mod seals;
+pub mod secret;
 pub mod server;
 pub mod workload;

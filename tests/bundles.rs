@@ -89,6 +89,7 @@ fn pod(uid: &str, index: usize, attempt: u32, phase: PodPhase) -> SeenPod {
         gang: Arc::new(gang),
         role: None,
         stamp: None,
+        unsealed: None,
         link: LinkState::Linked,
         phase,
         created: None,

@@ -173,6 +173,7 @@ fn a_namespace_that_was_not_seen_yet_is_asked_for_again_and_never_guessed() {
         // What does not depend on the label is answered.
         assert_eq!(answered(&named, &cluster), Ok(()));
         assert_eq!(answered(&foreign, &cluster), Ok(()));
-        assert_eq!(chosen(&jobset(), &cluster).is_ok(), expected.is_ok());
+        let checked = admit::create(&jobset::KIND, &jobset(), &cluster);
+        assert_eq!(checked.is_ok(), expected.is_ok());
     }
 }

@@ -97,6 +97,7 @@ fn pod(index: u32, number: u32, attempt: u32, phase: PodPhase) -> SeenPod {
         gang: Arc::new(gang),
         role: None,
         stamp: None,
+        unsealed: None,
         link: LinkState::Linked,
         phase,
         created: None,
@@ -156,6 +157,7 @@ fn replicas(count: u32, cluster: &Snapshot) -> impl Fn() -> Actions + use<> {
             gang: Arc::new(gang),
             role: Some(if leads { "leader" } else { "workers" }),
             stamp: leads.then(|| Arc::clone(&stamp)),
+            unsealed: None,
             ..pod(0, number, 0, PodPhase::Pending)
         }
     });

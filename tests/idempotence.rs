@@ -154,7 +154,9 @@ fn mutate(
 ) -> Option<(Value, json_patch::Patch)> {
     let body = review(kind, object);
     let review = Review::parse(&body).unwrap();
-    let Decision::Allow { patch, .. } = admission::decide(Phase::Mutate, &review, cluster).decision
+    let Decision::Allow { patch, .. } = admission::decide(Phase::Mutate, &review, cluster)
+        .unwrap()
+        .decision
     else {
         return None;
     };
@@ -202,7 +204,7 @@ proptest! {
         if let Some((after, _)) = mutate(&jobset::KIND, &object, &cluster) {
             let body = review(&jobset::KIND, &after);
             let review = Review::parse(&body).unwrap();
-            let decided = admission::decide(Phase::Validate, &review, &cluster);
+            let decided = admission::decide(Phase::Validate, &review, &cluster).unwrap();
             let allowed = matches!(decided.decision, Decision::Allow { .. });
             prop_assert!(allowed, "{decided:?}");
         }

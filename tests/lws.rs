@@ -7,7 +7,7 @@ use common::{applied, cluster, decide, decide_request, mutated};
 use muster::admission::{Decision, Phase};
 use muster::controller::decide::{self as reconciler, Actions, Seen, State};
 use muster::controller::observe::{self, WatchedPod};
-use muster::gang::SchedulerKind;
+use muster::gang::{SchedulerKind, Seals};
 use muster::scheduler::{self, Dialect, DynamicObject, Snapshot};
 use muster::workload::lws::children::{self, ReplicaRef};
 use muster::workload::{Kind, Object, SeenPod, lws, pods};
@@ -423,7 +423,7 @@ fn seen(pod: &Value, phase: &str) -> SeenPod {
     pod["metadata"]["uid"] = pod["metadata"]["name"].clone();
     pod["status"] = json!({"phase": phase});
     let pod: WatchedPod = serde_json::from_value(pod).unwrap();
-    observe::read(&pod).unwrap()
+    observe::read(&pod, &Seals::fixed()).unwrap()
 }
 
 fn reconcile(lws: &Value, pods: &[SeenPod], made: &[DynamicObject], cluster: &Snapshot) -> Actions {

@@ -61,6 +61,7 @@ fn pod(index: u32, attempt: u32, phase: PodPhase) -> SeenPod {
         gang: Arc::new(gang),
         role: None,
         stamp: None,
+        unsealed: None,
         link: LinkState::Linked,
         phase,
         created: None,

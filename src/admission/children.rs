@@ -7,7 +7,8 @@
 use std::collections::BTreeMap;
 
 use super::patch::PatchBuilder;
-use super::{Decided, Decision, Operation, Phase, Review};
+use super::trust::{self, Trust};
+use super::{Decided, Decision, Operation, Phase, Review, Unanswerable};
 use crate::gang::limits::MAX_ANNOTATIONS;
 use crate::gang::{FieldError, FieldPath, Member, Stamp};
 use crate::scheduler::{self, LinkSite, Marks, Resume, Scheduler, Snapshot};
@@ -21,15 +22,31 @@ pub(crate) fn decide(
     child: &Child<'_>,
     old: Option<&Child<'_>>,
     cluster: &Snapshot,
-) -> Decided {
+) -> Result<Decided, Unanswerable> {
     // A deletion must not be blocked, and a pod's link cannot change after it was created.
     let created = review.operation == Operation::Create;
     if child.meta.deleting() || child.pods.holder == Holder::Pod && !created {
-        return Decided::untouched();
+        return Ok(Decided::untouched());
     }
     if !child.is_stamped() {
-        return declarer(review, child);
+        return Ok(declarer(review, child));
     }
+    match trust::of(child, review.namespace(), cluster)? {
+        Trust::Good => Ok(link(phase, review, child, old, cluster)),
+        Trust::Forged(error) if created => Ok(deny(vec![error])),
+        // It is no member of any gang, and what is stored can be changed.
+        Trust::Forged(_) => Ok(Decided::untouched()),
+    }
+}
+
+/// Links a child whose stamp is Muster's own.
+fn link(
+    phase: Phase,
+    review: &Review<'_>,
+    child: &Child<'_>,
+    old: Option<&Child<'_>>,
+    cluster: &Snapshot,
+) -> Decided {
     let stamp = child::stamp(child.meta);
     let mut patch = PatchBuilder::default();
     let mut labels = BTreeMap::new();

@@ -9,12 +9,13 @@ mod patch;
 mod response;
 mod review;
 mod stamps;
+mod trust;
 mod workloads;
 
 pub use json_patch::Patch;
 pub use review::{Operation, Review};
 
-use crate::gang::FieldError;
+use crate::gang::{Carrier, FieldError};
 use crate::scheduler::Snapshot;
 use crate::workload::{Life, Object, Workload, keys};
 
@@ -153,6 +154,16 @@ pub enum Unanswerable {
     /// What the answer depends on has not been seen yet, and is never guessed.
     #[error("Muster has not seen the namespace {0:?} yet: try again")]
     NamespaceNotSeen(String),
+    /// The workload is asked whether its child's stamp is good, because the seal's key is not known.
+    #[error(
+        "Muster does not know the key that sealed the stamp, and asks the {} {}: try again",
+        .0.kind,
+        .0.workload
+    )]
+    StampNotKnown(Carrier),
+    /// Another replica has just made the key.
+    #[error("Muster does not know the key that sealed the stamps yet: try again")]
+    KeyNotKnown,
 }
 
 impl Unanswerable {
@@ -160,33 +171,47 @@ impl Unanswerable {
     pub fn status(&self) -> u16 {
         match self {
             Self::Malformed(_) | Self::Unsupported(_) => 400,
-            Self::Internal(_) | Self::NamespaceNotSeen(_) => 500,
+            Self::Internal(_)
+            | Self::NamespaceNotSeen(_)
+            | Self::StampNotKnown(_)
+            | Self::KeyNotKnown => 500,
         }
     }
 
     /// Whether the same call is likely to be answered in a moment. client-go, and so the apiserver,
     /// calls again when the response has a `Retry-After`.
     pub fn is_momentary(&self) -> bool {
-        matches!(self, Self::NamespaceNotSeen(_))
+        matches!(
+            self,
+            Self::NamespaceNotSeen(_) | Self::StampNotKnown(_) | Self::KeyNotKnown
+        )
     }
 }
 
 /// Decides a review: pure, a function of the review and of the snapshot alone.
-pub fn decide(phase: Phase, review: &Review<'_>, cluster: &Snapshot) -> Decided {
+pub fn decide(
+    phase: Phase,
+    review: &Review<'_>,
+    cluster: &Snapshot,
+) -> Result<Decided, Unanswerable> {
     // A deletion is never blocked, and a subresource carries no declaration.
     if !matches!(review.operation, Operation::Create | Operation::Update)
         || review.sub_resource.is_some()
     {
-        return Decided::untouched();
+        return Ok(Decided::untouched());
+    }
+    if needs_namespace(review) && !cluster.namespaces.knows(review.namespace()) {
+        let namespace = review.namespace().to_owned();
+        return Err(Unanswerable::NamespaceNotSeen(namespace));
     }
     let (object, old) = (review.object.as_ref(), review.old_object.as_ref());
     for object in [object, old].into_iter().flatten() {
         if let Object::Unreadable(error) = object {
-            return unreadable(phase, error);
+            return Ok(unreadable(phase, error));
         }
     }
     let Some(object) = object else {
-        return Decided::untouched();
+        return Ok(Decided::untouched());
     };
     if let Some(workload) = object.workload() {
         let old = old.and_then(Object::workload);
@@ -197,7 +222,7 @@ pub fn decide(phase: Phase, review: &Review<'_>, cluster: &Snapshot) -> Decided 
             let old = old.and_then(Object::child);
             children::decide(phase, review, &child, old.as_ref(), cluster)
         }
-        None => Decided::untouched(),
+        None => Ok(Decided::untouched()),
     }
 }
 
@@ -231,11 +256,7 @@ fn needs_namespace(review: &Review<'_>) -> bool {
 /// Answers a request body.
 pub fn answer(phase: Phase, body: &[u8], cluster: &Snapshot) -> Result<Answer, Unanswerable> {
     let review = Review::parse(body)?;
-    if needs_namespace(&review) && !cluster.namespaces.knows(review.namespace()) {
-        let namespace = review.namespace().to_owned();
-        return Err(Unanswerable::NamespaceNotSeen(namespace));
-    }
-    let decided = decide(phase, &review, cluster);
+    let decided = decide(phase, &review, cluster)?;
     let body = response::encode(&review, &decided.decision)
         .map_err(|error| Unanswerable::Internal(error.to_string()))?;
     Ok(Answer {

@@ -11,8 +11,8 @@ mod with_template;
 use serde_json::Value;
 
 use super::patch::PatchBuilder;
-use super::stamps::{self, Stamps};
-use super::{Decided, Decision, Phase, Review};
+use super::stamps::{self, Pen, Room, Stamps, UnknownKey};
+use super::{Decided, Decision, Phase, Review, Unanswerable};
 use crate::gang::FieldError;
 use crate::judge::{self, Judged};
 use crate::scheduler::Snapshot;
@@ -24,10 +24,10 @@ pub(crate) fn decide(
     new: &dyn Workload,
     old: Option<&dyn Workload>,
     cluster: &Snapshot,
-) -> Decided {
+) -> Result<Decided, Unanswerable> {
     let left_alone = |workload: &dyn Workload| workload.life() == Life::LeftAlone;
     if left_alone(new) && old.is_none_or(left_alone) || new.meta().deleting() {
-        return Decided::untouched();
+        return Ok(Decided::untouched());
     }
     let Some(old) = old else {
         return create(phase, review, new, cluster);
@@ -55,13 +55,19 @@ struct Update<'r> {
     cluster: &'r Snapshot,
 }
 
-fn create(phase: Phase, review: &Review<'_>, new: &dyn Workload, cluster: &Snapshot) -> Decided {
+fn create(
+    phase: Phase,
+    review: &Review<'_>,
+    new: &dyn Workload,
+    cluster: &Snapshot,
+) -> Result<Decided, Unanswerable> {
     let unasked = judge::unasked(new.facts(), cluster);
     let mut judged = judge::new(new, None, review.namespace(), cluster, unasked);
     let mut patch = PatchBuilder::default();
     let guarded = own_keys::guard(phase, review, None, new, cluster, &mut patch);
     judged.errors.extend(guarded);
-    write(phase, review, new, judged, patch)
+    let pen = Pen::new(cluster, review.namespace());
+    write(phase, review, new, judged, patch, pen)
 }
 
 /// Stamps a workload in the first phase, and looks for the stamps in the second.
@@ -71,26 +77,32 @@ fn write(
     new: &dyn Workload,
     mut judged: Judged,
     mut patch: PatchBuilder,
-) -> Decided {
+    pen: Pen<'_>,
+) -> Result<Decided, Unanswerable> {
     let normalised = normalise(&mut patch, &mut judged);
     // A refused workload gets no stamps, and needs no telling that it has none.
     if judged.errors.is_empty() {
-        let size = match phase {
-            Phase::Mutate => review.size,
-            // Its stamps are among it.
-            Phase::Validate => 0,
+        let room = match phase {
+            Phase::Mutate => Room::beside(review.size),
+            Phase::Validate => Room::within(review.size),
         };
         judged
             .errors
-            .extend(stamps::check(new, &judged, size).err());
+            .extend(stamps::check(new, &judged, room).err());
     }
     if judged.errors.is_empty() {
         match phase {
-            Phase::Mutate => stamps::stamp(&mut patch, new, &judged),
-            Phase::Validate => judged.errors = stamps::missing(new, &judged, Stamps::Exact),
+            Phase::Mutate => stamps::stamp(&mut patch, new, &judged, pen),
+            Phase::Validate => judged.errors = stamps::missing(new, &judged, Stamps::Exact(pen))?,
         }
     }
-    finish(phase, judged, normalised, patch)
+    Ok(finish(phase, judged, normalised, patch))
+}
+
+impl From<UnknownKey> for Unanswerable {
+    fn from(UnknownKey: UnknownKey) -> Self {
+        Self::KeyNotKnown
+    }
 }
 
 /// Writes what a user meant by an unquoted `Off`, and says so.

@@ -66,7 +66,7 @@ pub fn create(
         let body = serde_json::to_vec(&request(&admitted))?;
         let review = Review::parse(&body)?;
         review.name().clone_into(&mut admitted.name);
-        match admission::decide(phase, &review, cluster).decision {
+        match admission::decide(phase, &review, cluster)?.decision {
             Decision::Deny { errors, warnings } => {
                 admitted.warnings.extend(warnings);
                 admitted.errors = errors;

@@ -56,7 +56,10 @@ pub(crate) fn with_gangs<T>(
     let judged = judge::stored(workload, of.namespace, cluster, Unasked::NoGang);
     let mut create = |kind, child| Some(admit::create(kind, &child, cluster).ok()?.object);
     let children = workload.children(&admitted.object, &of, &judged.plan, SHOWN, &mut create);
-    let pods: Vec<SeenPod> = children.iter().filter_map(seen).collect();
+    let pods: Vec<SeenPod> = children
+        .iter()
+        .filter_map(|child| seen(child, cluster))
+        .collect();
     let outlook = workload.outlook(&judged.plan, &of, &pods);
     Some(use_them(Gangs {
         facts: workload.facts(),
@@ -69,9 +72,9 @@ pub(crate) fn with_gangs<T>(
 }
 
 /// A child as the reconciler would see it, where it is a pod of a gang.
-fn seen(child: &Value) -> Option<SeenPod> {
+fn seen(child: &Value, cluster: &Snapshot) -> Option<SeenPod> {
     let meta: ObjectMeta = serde_json::from_value(child["metadata"].clone()).ok()?;
-    SeenPod::read(&meta, PodPhase::Pending, None)
+    SeenPod::read(&meta, PodPhase::Pending, None, &cluster.seals)
 }
 
 /// The name that the object would be stored under; a generated one gets a stand-in ending.

@@ -10,12 +10,13 @@ use arc_swap::ArcSwap;
 
 use super::background::{Background, Ended};
 use super::connect::{self, ConnectError};
-use crate::admission;
+use crate::admission::{self, Unanswerable};
 use crate::args::Serve;
 use crate::certs::keeper::{self, Keeper, Trust};
 use crate::certs::{self, Authority, Certificates, Signer, Source, Subject};
 use crate::controller::{self, Cluster, discovery};
 use crate::leader::{Election, Timing};
+use crate::seals::{self, Question, Questions};
 use crate::server::{self, Config, Handler, Server, Signals};
 use crate::workload::{Facts, object};
 
@@ -43,6 +44,9 @@ pub enum ServeError {
     /// The CA in the cluster cannot be read or made.
     #[error("cannot keep a CA: {0}")]
     Authority(#[from] keeper::Error),
+    /// The keys of stamps cannot be read or made.
+    #[error("cannot keep the keys of stamps: {0}")]
+    Seals(#[from] seals::Error),
     /// The apiserver does not answer.
     #[error("cannot reach the cluster: {0}")]
     Cluster(Box<kube::Error>),
@@ -65,11 +69,14 @@ pub async fn run(args: Serve) -> Result<(), ServeError> {
     let client = connect::server(args.kubeconfig.as_deref()).await?;
     let cluster: Cluster = Arc::new(ArcSwap::from_pointee(args.cluster.snapshot()));
     let mut keeper = None;
+    let mut seals = None;
     if let Some(client) = &client {
         // Before the first review: a decision by an assumed cluster could not be taken back.
         let found = discovery::discover(client).await;
         let found = found.map_err(|source| ServeError::Cluster(Box::new(source)))?;
         controller::update(&cluster, &found, args.cluster.schedulers.scheduler());
+        let opened = seals::Keeper::open(client.clone(), &args.namespace, Arc::clone(&cluster));
+        seals = Some(opened.await?);
         if args.tls_dir.is_none() {
             keeper = Some(Keeper::open(client.clone(), &args.namespace).await?);
         }
@@ -81,9 +88,11 @@ pub async fn run(args: Serve) -> Result<(), ServeError> {
         })?,
         None => certificates(args.tls_dir.as_deref())?,
     };
-    let decide_by = Arc::clone(&cluster);
-    let handler: Handler =
-        Arc::new(move |phase, body| admission::answer(phase, body, &decide_by.load()));
+    let (seals, questions) = seals.unzip();
+    if seals.is_none() {
+        tracing::warn!("without a cluster stamps are sealed with a key that everybody knows");
+    }
+    let handler = handler(Arc::clone(&cluster), questions);
     let config = Config {
         listen: args.listen,
         admin: args.admin_listen,
@@ -108,6 +117,9 @@ pub async fn run(args: Serve) -> Result<(), ServeError> {
         server.ready_when("ca-bundle", Box::new(carried));
         background.spawn("keeper of the CA", keeper.run(CA_POLL));
     }
+    if let Some(seals) = seals {
+        background.spawn("keeper of the keys of stamps", seals.run());
+    }
     if client.is_some() {
         let listed = controller::namespaces_listed(Arc::clone(&cluster));
         server.ready_when("namespaces", Box::new(listed));
@@ -131,6 +143,22 @@ pub async fn run(args: Serve) -> Result<(), ServeError> {
     }
     served?;
     gone.map_or(Ok(()), |ended| Err(ServeError::Background(ended)))
+}
+
+/// Answers reviews. What it does not know of a stamp is asked, for the next call.
+fn handler(cluster: Cluster, questions: Option<Questions>) -> Handler {
+    Arc::new(move |phase, body| {
+        let answer = admission::answer(phase, body, &cluster.load());
+        let question = match &answer {
+            Err(Unanswerable::StampNotKnown(carrier)) => Some(Question::Stamp(carrier.clone())),
+            Err(Unanswerable::KeyNotKnown) => Some(Question::Key),
+            _ => None,
+        };
+        if let Some((questions, question)) = questions.as_ref().zip(question) {
+            questions.ask(question);
+        }
+        answer
+    })
 }
 
 fn certificates(tls_dir: Option<&Path>) -> Result<Certificates, ServeError> {

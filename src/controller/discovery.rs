@@ -2,6 +2,7 @@
 //!
 //! Probes resources, never groups: `scheduling.k8s.io` always exists for PriorityClasses.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::authentication::v1::SelfSubjectReview;
@@ -181,6 +182,8 @@ impl Found {
             job_templates: self.job_templates,
             ganged_unasked: last.ganged_unasked.clone(),
             own_user: self.own_user.clone(),
+            seals: Arc::clone(&last.seals),
+            vouched: last.vouched.clone(),
             release: self.release,
         }
     }

@@ -6,8 +6,20 @@
 use std::collections::HashMap;
 
 use crate::gang::{GangKey, Identity, Round};
-use crate::workload::SeenPod;
 use crate::workload::seen::{LinkState, PodPhase};
+use crate::workload::{SeenPod, Workload, site};
+
+/// Drops the pods that neither a seal nor the stored workload vouches for. A seal holds for a workload's
+/// name, and pods may be found by its uid.
+pub(super) fn keep_trusted(pods: &mut Vec<SeenPod>, workload: &dyn Workload) {
+    let name = workload.meta().name.as_deref().unwrap_or_default();
+    pods.retain(|pod| pod.gang.workload == name);
+    // Nothing is read of the workload where all have seals, as they do but after the loss of a key.
+    if pods.iter().any(|pod| pod.unsealed.is_some()) {
+        let carried = site::carried(workload);
+        pods.retain(|pod| pod.unsealed.is_none_or(|stamp| carried.contains(&stamp)));
+    }
+}
 
 /// The members of each gang, of whatever round.
 #[derive(Debug, Default)]
@@ -69,7 +81,8 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::gang::{Attempt, PartName};
+    use crate::gang::{Attempt, PartName, StampHash};
+    use crate::workload::Object;
 
     fn gang(index: Option<u32>, whole: u32, own: u32) -> Identity {
         Identity {
@@ -127,5 +140,34 @@ mod tests {
                 .next()
                 .is_none()
         );
+    }
+
+    #[test]
+    fn a_pod_is_a_member_by_its_seal_or_by_its_workload_and_of_no_workload_of_another_name() {
+        let text = r#"{"metadata": {"name": "train"}, "spec": {"replicatedJobs": [{
+            "name": "workers",
+            "template": {"metadata": {
+                "labels": {"muster.dev/gang": "workers"},
+                "annotations": {"muster.dev/stamp": "{}"}
+            }}
+        }]}}"#;
+        let object = Object::read(&crate::workload::jobset::KIND, text);
+        let of = |workload: &str| Identity {
+            workload: workload.to_owned(),
+            ..gang(None, 0, 0)
+        };
+        let unsealed = |uid: &str, stamp: &str| SeenPod {
+            unsealed: Some(StampHash::of("workers", stamp)),
+            ..pod(uid, of("train"))
+        };
+        let mut pods = vec![
+            pod("sealed", of("train")),
+            pod("other", of("serve")),
+            unsealed("carried", "{}"),
+            unsealed("forged", r#"{"size":1}"#),
+        ];
+        keep_trusted(&mut pods, object.workload().unwrap());
+        let uids: Vec<&str> = pods.iter().map(|pod| pod.uid.as_str()).collect();
+        assert_eq!(uids, ["sealed", "carried"]);
     }
 }

@@ -14,6 +14,7 @@ use super::bundles::partner_index::look_up;
 use super::cache::by_owner::ByOwner;
 use super::cache::stored::Stored;
 use super::decide::{self, Actions, Seen};
+use super::gang_members;
 use super::mend::nudge::Sleepers;
 use super::mend::queues::Queues;
 use super::mend::revive::{Revival, Revivals};
@@ -72,11 +73,11 @@ pub(super) async fn look(workload: Arc<Stored>, context: Arc<Context>) -> Result
     if !context.is_filled() {
         return Ok(Action::requeue(UNFILLED));
     }
-    let pods = context.members(&workload);
+    let pods = context.members(&workload, view);
     let made = context.made(&workload);
     let (made, behind) = context.writer.recent.lay_over(uid, made);
     let cluster = context.cluster.load();
-    let members = |other: &Stored| context.members(other);
+    let members = |other: &Stored, view: &dyn Workload| context.members(other, view);
     let partners = look_up(view, namespace, &context.stored, members, &cluster);
     let seen = Seen {
         workload: view,
@@ -135,9 +136,12 @@ impl Context {
         self.pods.is_filled() && self.objects.iter().all(|made| made.is_filled())
     }
 
-    fn members(&self, workload: &Stored) -> Vec<SeenPod> {
+    /// The pods whose stamps are Muster's own. Anybody may have made the others.
+    fn members(&self, workload: &Stored, view: &dyn Workload) -> Vec<SeenPod> {
         let owner = known_as(self.facts, workload);
-        self.pods.of(workload.namespace(), owner)
+        let mut pods = self.pods.of(workload.namespace(), owner);
+        gang_members::keep_trusted(&mut pods, view);
+        pods
     }
 
     fn made(&self, workload: &Stored) -> Vec<DynamicObject> {

@@ -4,6 +4,7 @@
 use kube::core::Object;
 use serde::{Deserialize, Serialize};
 
+use crate::gang::Seals;
 use crate::workload::SeenPod;
 use crate::workload::seen::PodPhase;
 
@@ -42,7 +43,7 @@ pub struct Condition {
 }
 
 /// Reads a member; `None` for a pod that does not tell its gang.
-pub fn read(pod: &WatchedPod) -> Option<SeenPod> {
+pub fn read(pod: &WatchedPod, seals: &Seals) -> Option<SeenPod> {
     let status = pod.status.as_ref();
     let phase = match status.and_then(|status| status.phase.as_deref()) {
         Some("Succeeded") => PodPhase::Succeeded,
@@ -50,7 +51,7 @@ pub fn read(pod: &WatchedPod) -> Option<SeenPod> {
         _ if pod.spec.node_name.is_some() => PodPhase::Bound,
         _ => PodPhase::Pending,
     };
-    SeenPod::read(&pod.metadata, phase, status.and_then(unscheduled))
+    SeenPod::read(&pod.metadata, phase, status.and_then(unscheduled), seals)
 }
 
 fn unscheduled(status: &PodStatus) -> Option<String> {

@@ -31,6 +31,7 @@ use super::report::condition::Conditions;
 use super::report::events::EventPublisher;
 use super::watched_kind;
 use super::write::{Writer, owners, resource};
+use crate::gang::Seals;
 use crate::workload::{Facts, SeenPod};
 
 /// A list is read in pages of so many objects: whole pods are large until they are read, and memory
@@ -60,9 +61,14 @@ pub(super) async fn run(client: Client, cluster: Cluster, found: &Found, facts: 
 
     let pods = Arc::new(ByOwner::default());
     let (members, read) = (resource("", "v1", "Pod"), Arc::clone(&pods));
+    let known = Arc::clone(&cluster);
     let selected = watcher::Config::default().labels(&watched_kind::members(facts));
     let stream = watch(&client, &members, selected)
-        .inspect(move |event| follow(&read, event, |pod| keep_pod(pod, facts)))
+        .inspect(move |event| {
+            follow(&read, event, |pod| {
+                keep_pod(pod, facts, &known.load().seals)
+            })
+        })
         .touched_objects();
     let (of, label) = (kind.clone(), facts.members.name);
     let mapper = move |pod: WatchedPod| workload_of(&pod, label, &of);
@@ -135,11 +141,11 @@ fn follow<K: Resource, T: Clone>(
     }
 }
 
-fn keep_pod(pod: &WatchedPod, facts: &Facts) -> Option<Kept<SeenPod>> {
+fn keep_pod(pod: &WatchedPod, facts: &Facts, seals: &Seals) -> Option<Kept<SeenPod>> {
     let owner = pod.labels().get(watched_kind::owner_label(facts))?;
     Some(Kept {
         owners: vec![owner.clone()],
-        value: observe::read(pod)?,
+        value: observe::read(pod, seals)?,
     })
 }
 

@@ -13,6 +13,13 @@ pub(crate) const MAX_OBJECT: usize = 1_500_000;
 /// room beside it.
 pub(crate) const MAX_STAMP: usize = 64 * 1024;
 
+/// All stamps of a small workload together. On some schedulers each template is stamped with all that
+/// starts together with it, so that stamps grow with the square of the groups.
+pub(crate) const SMALL_STAMPS: usize = 256 * 1024;
+
+/// The same for a large one, for each byte that it has.
+pub(crate) const STAMPS_PER_BYTE: usize = 4;
+
 /// The gangs of one workload, of all its parts together. Each is an object of its own, and the
 /// reconciler looks at all of them at once. The aim is 64 MiB and 2 s of CPU for the largest workload,
 /// which the `look` cases of `benches/bounds.rs` hold it to.

@@ -16,7 +16,9 @@ pub(crate) mod policy;
 pub(crate) mod quantity;
 pub(crate) mod reference;
 pub(crate) mod resources;
+pub(crate) mod seal;
 pub(crate) mod shape;
+pub(crate) mod vouched;
 
 pub(crate) use field::{FieldError, FieldPath};
 pub use member::Stamp;
@@ -28,4 +30,6 @@ pub(crate) use plan::{Barrier, Gang, Owner, Plan};
 pub use policy::SchedulerKind;
 pub(crate) use policy::{Located, Policy, Strictness, TimeoutAction};
 pub use reference::WorkloadRef;
+pub use seal::{KeyBytes, Seals, StampHash};
 pub(crate) use shape::{ControllerLabels, KeptApart, Shape};
+pub use vouched::{Carried, Carrier, Vouched};

@@ -2,8 +2,9 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::sync::Arc;
 
-use crate::gang::SchedulerKind;
+use crate::gang::{SchedulerKind, Seals, Vouched};
 
 use super::{Api, Dialect, Namespaces, Probe, TABLE};
 
@@ -72,6 +73,10 @@ pub struct Snapshot {
     /// Muster's own user, where there is a cluster: keys that Muster alone writes are taken from
     /// nobody else.
     pub own_user: Option<String>,
+    /// The keys of stamps.
+    pub seals: Arc<Seals>,
+    /// What stored workloads say of stamps whose key is not among them.
+    pub vouched: Vouched,
     /// What the apiserver runs, where one was asked.
     pub release: Option<Release>,
 }
@@ -97,6 +102,8 @@ impl Snapshot {
             job_templates: JobTemplates::KeepLinks,
             ganged_unasked: Vec::new(),
             own_user: None,
+            seals: Arc::new(Seals::fixed()),
+            vouched: Vouched::Nobody,
             release: None,
         };
         dialect.assume(&mut cluster);

@@ -7,7 +7,9 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-use crate::gang::{FieldError, FieldPath, Member, Round, Shape, Stamp};
+use crate::gang::WorkloadRef;
+use crate::gang::seal::{Bearer, Called, StampHash, Verdict};
+use crate::gang::{Carrier, FieldError, FieldPath, Member, Round, Seals, Shape, Stamp};
 
 use super::facts::Facts;
 use super::keys;
@@ -142,6 +144,38 @@ pub(crate) fn identify(
         return Err(vec![FieldError::forbidden(stamp_path(), detail)]);
     };
     (parent.members.identify)(child, namespace, stamp, round)
+}
+
+/// Whether a child's stamp is Muster's own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Proof {
+    /// Its seal says so.
+    Sealed,
+    /// Its workload must say so: which one, and what it must carry.
+    Unsealed(Carrier, StampHash),
+}
+
+/// By what a child's stamp is known to be Muster's own; `None` where it has no stamp, or no workload.
+pub(crate) fn proof(child: &dyn Marked, namespace: &str, seals: &Seals) -> Option<Proof> {
+    let parent = parent(child)?;
+    let workload = child.label(parent.members.name)?;
+    let (gang, text) = (child.label(keys::GANG)?, child.annotation(keys::STAMP)?);
+    let bearer = Bearer {
+        namespace,
+        kind: parent.kind.name,
+        workload: Called::Name(workload),
+        gang,
+    };
+    Some(match seals.check(&bearer, text) {
+        Verdict::Good => Proof::Sealed,
+        Verdict::Unknown | Verdict::Broken => {
+            let carrier = Carrier {
+                kind: parent.kind.name,
+                workload: WorkloadRef::new(namespace, workload),
+            };
+            Proof::Unsealed(carrier, StampHash::of(gang, text))
+        }
+    })
 }
 
 /// The round written on an object; none is round zero.

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::jiff::Timestamp;
 
-use super::child::{self, identify};
-use crate::gang::{Identity, Stamp};
+use super::child::{self, Proof, identify};
+use crate::gang::{Identity, Seals, Stamp, StampHash};
 
 /// A member of a gang, as the reconciler sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,6 +19,9 @@ pub struct SeenPod {
     pub role: Option<&'static str>,
     /// Its stamp, where its gang's objects are made from that.
     pub stamp: Option<Arc<Stamp>>,
+    /// The stamp that its workload must carry, where it is not known by its seal. Else the pod is no
+    /// member of anything.
+    pub unsealed: Option<StampHash>,
     /// Whether it is linked to its gang.
     pub link: LinkState,
     /// How far it is.
@@ -38,18 +41,24 @@ impl SeenPod {
         meta: &ObjectMeta,
         phase: PodPhase,
         unscheduled: Option<String>,
+        seals: &Seals,
     ) -> Option<Self> {
         let parent = child::parent(meta)?;
         let stamp = child::stamp(meta).ok()?;
         let plans = parent.members.plans;
         let kept = plans.map(|_| Arc::new(stamp.clone()));
         let namespace = meta.namespace.as_deref().unwrap_or_default();
+        let unsealed = match child::proof(meta, namespace, seals)? {
+            Proof::Sealed => None,
+            Proof::Unsealed(_, stamp) => Some(stamp),
+        };
         let member = identify(meta, namespace, stamp, child::round(meta)).ok()?;
         Some(Self {
             uid: meta.uid.clone().unwrap_or_default(),
             gang: Arc::new(member.identity().clone()),
             role: member.role,
             stamp: kept.filter(|_| member.role == plans),
+            unsealed,
             link: (parent.members.link)(meta),
             phase,
             created: meta.creation_timestamp.as_ref().map(|time| time.0),
@@ -68,6 +77,7 @@ impl SeenPod {
             gang: Arc::default(),
             role: None,
             stamp: None,
+            unsealed: None,
             link: LinkState::Linked,
             phase: PodPhase::Pending,
             created: None,

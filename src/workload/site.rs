@@ -1,13 +1,13 @@
 //! Sites: the places in a workload where stamps stand. The same for every kind.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
-use crate::gang::{FieldPath, Stamp};
+use crate::gang::{FieldPath, Stamp, StampHash};
 
-use super::Workload;
 use super::keys::{self, Place};
 use super::template::PodTemplate;
 use super::view::Meta;
+use super::{Life, Workload};
 
 /// A template's metadata, with the pod spec beside it where it is one of pods.
 #[derive(Debug, Clone)]
@@ -76,6 +76,20 @@ pub(crate) fn by_key<'s, 'o>(sites: &'s [Site<'o>]) -> HashMap<(&'s str, bool), 
 /// Any stamp of a workload's templates: they agree in what concerns the scheduler.
 pub(crate) fn stamp(workload: &dyn Workload) -> Option<Stamp> {
     workload.sites().iter().find_map(Site::stamp)
+}
+
+/// The stamps that a workload's templates carry: it vouches for them. None, where Muster leaves it
+/// alone: anybody may have written them.
+pub(crate) fn carried(workload: &dyn Workload) -> HashSet<StampHash> {
+    let sites = match workload.life() {
+        Life::LeftAlone => Vec::new(),
+        _ => workload.sites(),
+    };
+    let carried = sites.iter().filter_map(|site| {
+        let (gang, text) = (site.label(keys::GANG)?, site.annotation(keys::STAMP)?);
+        Some(StampHash::of(gang, text))
+    });
+    carried.collect()
 }
 
 /// Whether its templates carry a stamp at all.

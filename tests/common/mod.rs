@@ -96,7 +96,7 @@ pub fn decide_request(
     })
     .to_string();
     let review = Review::parse(body.as_bytes()).unwrap();
-    admission::decide(phase, &review, cluster).decision
+    admission::decide(phase, &review, cluster).unwrap().decision
 }
 
 /// The object as the first phase leaves it.

@@ -4,11 +4,11 @@ use super::changes::{Links, changes};
 use super::{Update, finish, forgive, normalise, own_keys};
 use crate::admission::patch::PatchBuilder;
 use crate::admission::stamps::{self, Stamps};
-use crate::admission::{Decided, Phase};
+use crate::admission::{Decided, Phase, Unanswerable};
 use crate::judge;
 use crate::workload::{Life, Unasked, Workload, child};
 
-pub(crate) fn decide(update: &Update<'_>) -> Decided {
+pub(crate) fn decide(update: &Update<'_>) -> Result<Decided, Unanswerable> {
     let Update {
         phase,
         review,
@@ -22,8 +22,8 @@ pub(crate) fn decide(update: &Update<'_>) -> Decided {
     let mut warnings = normalise(&mut patch, &mut judged);
 
     let before = judge::stored(old, namespace, cluster, Unasked::NoGang);
-    let mut unstamped = stamps::missing(new, &judged, Stamps::Present);
-    let mut stored = stamps::missing(old, &before, Stamps::Present);
+    let mut unstamped = stamps::missing(new, &judged, Stamps::Present)?;
+    let mut stored = stamps::missing(old, &before, Stamps::Present)?;
     stored.extend(before.errors.iter().cloned());
     forgive(&mut judged.errors, &stored);
     forgive(&mut unstamped, &stored);
@@ -67,7 +67,7 @@ pub(crate) fn decide(update: &Update<'_>) -> Decided {
     judged.errors.extend(guarded);
     patch.append(stamps::put_back(old, new, &before));
     stamps::stamp_round(&mut patch, old, new, round_after(old, new));
-    finish(phase, judged, warnings, patch)
+    Ok(finish(phase, judged, warnings, patch))
 }
 
 /// The round that an update leaves the workload in: one more when it resumes.

@@ -11,13 +11,13 @@ use serde_json::Value;
 use super::changes::{Change, Links, changes};
 use super::{Update, finish, forgive, write};
 use crate::admission::patch::PatchBuilder;
-use crate::admission::stamps;
-use crate::admission::{Decided, Phase};
+use crate::admission::stamps::{self, Pen};
+use crate::admission::{Decided, Phase, Unanswerable};
 use crate::gang::FieldError;
 use crate::judge::{self, Judged};
 use crate::workload::{Template, Transition, Unasked, Workload, keys, site};
 
-pub(crate) fn decide(update: &Update<'_>, remedy: &str) -> Decided {
+pub(crate) fn decide(update: &Update<'_>, remedy: &str) -> Result<Decided, Unanswerable> {
     let Update {
         phase,
         review,
@@ -31,7 +31,7 @@ pub(crate) fn decide(update: &Update<'_>, remedy: &str) -> Decided {
     let lost = lost_by_accident(update);
     if is_same(old, new, &kept) {
         let now = judge::stored(new, namespace, cluster, lost.unwrap_or_default());
-        return keep(update, remedy, &before, now, kept);
+        return Ok(keep(update, remedy, &before, now, kept));
     }
     let unasked = lost.unwrap_or_else(|| judge::unasked(new.facts(), cluster));
     let mut judged = judge::new(new, Some(old), namespace, cluster, unasked);
@@ -46,7 +46,8 @@ pub(crate) fn decide(update: &Update<'_>, remedy: &str) -> Decided {
     if stamp.is_some() {
         stamps::take_back(&mut patch, old, new, &before, &judged);
     }
-    write(phase, review, new, judged, patch)
+    let pen = Pen::new(cluster, namespace);
+    write(phase, review, new, judged, patch, pen)
 }
 
 /// Whether the update, with what Muster wrote put back, leaves the template as it is stored.

@@ -13,12 +13,13 @@ use std::time::{Duration, SystemTime};
 use futures::{FutureExt as _, StreamExt as _};
 use k8s_openapi::api::core::v1::Secret;
 use kube::Client;
-use kube::api::{Api, ObjectMeta, PostParams};
+use kube::api::Api;
 use tokio::sync::watch;
 
 use super::{Authority, Signer};
+use crate::secret;
 use bundle::Configurations;
-use ring::{DerSet, Renewal, Ring};
+use ring::{DerSet, Ring};
 
 pub use bundle::{GROUP_KEYS, MUTATING, VALIDATING};
 
@@ -39,15 +40,9 @@ const ATTEMPTS: usize = 10;
 /// Why the CA could not be kept.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The Secret cannot be read.
-    #[error("cannot read the Secret {SECRET}: {0}")]
-    ReadSecret(kube::Error),
-    /// The Secret cannot be written.
-    #[error("cannot write the Secret {SECRET}: {0}")]
-    WriteSecret(kube::Error),
-    /// Other replicas keep writing the Secret at the same time.
-    #[error("the Secret {SECRET} changes faster than it can be written")]
-    Contended,
+    /// The Secret cannot be kept.
+    #[error(transparent)]
+    Secret(#[from] secret::Error),
     /// A webhook configuration cannot be read.
     #[error("cannot read the webhook configuration {name}: {source}")]
     ReadConfiguration {
@@ -200,46 +195,8 @@ fn sign(ring: &Ring, carried: &DerSet, now: SystemTime) -> Result<Authority, Err
     Ok(Authority::from_pem(certificate, &key)?)
 }
 
-/// Reads the CAs, and adds one when it is due. A replica whose write conflicts reads again, so that all
-/// replicas have the same CAs.
+/// Reads the CAs, and adds one when it is due.
 async fn ring(secrets: &Api<Secret>, now: SystemTime) -> Result<Ring, Error> {
-    for _ in 0..10 {
-        let found = secrets.get_opt(SECRET).await.map_err(Error::ReadSecret)?;
-        let data = found.as_ref().and_then(|secret| secret.data.as_ref());
-        let ring = Ring::read(data.unwrap_or(&Default::default()));
-        let ring = match ring.renewed(now)? {
-            Renewal::Kept(ring) => return Ok(ring),
-            Renewal::New(ring) => ring,
-        };
-        let params = PostParams::default();
-        let written = match found {
-            Some(mut secret) => {
-                secret.data = Some(ring.write());
-                secrets.replace(SECRET, &params, &secret).await
-            }
-            None => secrets.create(&params, &secret(&ring)).await,
-        };
-        match written {
-            Ok(_) => {
-                tracing::info!("new CA in the Secret {SECRET}");
-                return Ok(ring);
-            }
-            Err(kube::Error::Api(status)) if status.is_conflict() || status.is_already_exists() => {
-            }
-            Err(error) => return Err(Error::WriteSecret(error)),
-        }
-    }
-    Err(Error::Contended)
-}
-
-fn secret(ring: &Ring) -> Secret {
-    Secret {
-        metadata: ObjectMeta {
-            name: Some(SECRET.to_owned()),
-            labels: Some([("app.kubernetes.io/name".to_owned(), "muster".to_owned())].into()),
-            ..ObjectMeta::default()
-        },
-        data: Some(ring.write()),
-        ..Secret::default()
-    }
+    let renew = |data: &secret::Data| Ok::<_, Error>(Ring::read(data).renewed(now)?);
+    secret::keep(secrets, SECRET, renew, Ring::write).await
 }

@@ -4,7 +4,7 @@
 //! is trusted first and signs later: a leaf of a CA that the apiserver does not know yet would
 //! fail every call.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::time::SystemTime;
 
 use k8s_openapi::ByteString;
@@ -14,6 +14,7 @@ use rustls::pki_types::pem::PemObject;
 use super::super::authority::{Authority, renewal_due};
 use super::super::pair::seconds;
 use crate::certs::Error;
+use crate::secret::{Data, Renewal};
 
 /// A certificate's DER bytes, by which certificates are told apart.
 pub(super) type DerSet = BTreeSet<Vec<u8>>;
@@ -24,7 +25,7 @@ pub(super) struct Ring(Vec<Authority>);
 impl Ring {
     /// Reads a Secret's data. A pair that does not fit is left out, and said: someone edited it,
     /// and the others go on.
-    pub(super) fn read(data: &BTreeMap<String, ByteString>) -> Self {
+    pub(super) fn read(data: &Data) -> Self {
         let mut authorities = Vec::new();
         for (key, certificate) in data {
             let Some(name) = key.strip_suffix(".crt") else {
@@ -43,7 +44,7 @@ impl Ring {
     }
 
     /// The Secret's data: a pair for each CA, named by when it was made.
-    pub(super) fn write(&self) -> BTreeMap<String, ByteString> {
+    pub(super) fn write(&self) -> Data {
         let pair = |authority: &Authority| {
             let name = seconds(authority.validity().not_before);
             let certificate = authority.certificate_pem().as_bytes().to_vec();
@@ -59,7 +60,7 @@ impl Ring {
     }
 
     /// The ring to use from now on, if this one will not do: a new CA joins, expired ones go.
-    pub(super) fn renewed(self, now: SystemTime) -> Result<Renewal, Error> {
+    pub(super) fn renewed(self, now: SystemTime) -> Result<Renewal<Self>, Error> {
         let newest = self.valid(now).last();
         if newest.is_some_and(|newest| now < renewal_due(&newest.validity())) {
             return Ok(Renewal::Kept(self));
@@ -96,12 +97,6 @@ impl Ring {
         let valid = move |authority: &&Authority| authority.validity().check(now).is_ok();
         self.0.iter().filter(valid)
     }
-}
-
-/// Whether the Secret must be written.
-pub(super) enum Renewal {
-    Kept(Ring),
-    New(Ring),
 }
 
 /// The certificates in a PEM text; none where it is not PEM.
@@ -147,7 +142,7 @@ mod tests {
         ring.0.iter().position(is)
     }
 
-    fn added(renewal: Renewal) -> Option<Ring> {
+    fn added(renewal: Renewal<Ring>) -> Option<Ring> {
         match renewal {
             Renewal::New(ring) => Some(ring),
             Renewal::Kept(_) => None,

@@ -129,7 +129,7 @@ pub fn look_up(
     workload: &dyn Workload,
     namespace: &str,
     known: &Store<Stored>,
-    members: impl Fn(&Stored) -> Vec<SeenPod>,
+    members: impl Fn(&Stored, &dyn Workload) -> Vec<SeenPod>,
     cluster: &Snapshot,
 ) -> Vec<Partner> {
     let facts = workload.facts();
@@ -138,20 +138,19 @@ pub fn look_up(
     let others = circle.iter().filter(|other| **other != from);
     let look = |other: &WorkloadRef| {
         let found = known.get(&object_ref(other, &api_resource(facts)));
-        let pods = found.as_deref().map_or_else(Vec::new, &members);
         let object = found
             .as_deref()
             .map(|found| Object::read(facts.kind, found.text()));
-        let seen = object
-            .as_ref()
-            .and_then(Object::workload)
-            .map(|workload| Seen {
-                workload,
-                namespace: other.namespace(),
-                pods: &pods,
-                made: &[],
-                partners: &[],
-            });
+        let workload = object.as_ref().and_then(Object::workload);
+        let both = found.as_deref().zip(workload);
+        let pods = both.map_or_else(Vec::new, |(found, workload)| members(found, workload));
+        let seen = workload.map(|workload| Seen {
+            workload,
+            namespace: other.namespace(),
+            pods: &pods,
+            made: &[],
+            partners: &[],
+        });
         let kind = facts.kind.name;
         partners::look(kind, other.clone(), &from, &circle, seen.as_ref(), cluster)
     };

@@ -19,6 +19,7 @@ mod replicas;
 mod rivals;
 mod samples;
 mod settled;
+mod trust;
 mod words;
 
 use crate::fleet::Home;
@@ -31,6 +32,7 @@ pub fn all() -> Vec<Test> {
         test(rivals::of_two_gangs_one_runs_and_the_other_holds_nothing),
         test(outage::what_has_a_gang_waits_for_muster_and_the_rest_does_not),
         test(replicas::either_replica_serves_and_one_leads),
+        test(trust::a_forged_stamp_makes_nothing_and_a_lost_key_strands_nothing),
         test(harness::jobset_is_defaulted_by_its_own_webhook),
         test(harness::leaderworkerset_gets_its_pods),
         test(harness::jobset_runs_to_completion),

@@ -1,0 +1,318 @@
+//! Seals: keyed hashes by which Muster knows the stamps that it wrote itself.
+//!
+//! A stamp reaches pods through templates, and anybody who may create a pod can write one. What a
+//! gang's objects are made of is therefore taken only from a stamp with a seal, or from a workload's own
+//! spec. A seal covers the stamp's text, and who may carry it: the namespace, the workload and the
+//! gang's label. The keys come from outside: this module neither makes nor keeps them.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use ring::hmac;
+use sha2::{Digest as _, Sha256};
+
+/// The bytes of a key.
+pub type KeyBytes = [u8; 32];
+
+/// How a key is told from others: the beginning of a hash of it.
+const ID: usize = 8;
+
+/// The part of the hash that is written: 128 bits.
+const HASH: usize = 16;
+
+/// The same as text.
+const TEXT: usize = 22;
+
+const OPEN: &str = ",\"seal\":\"";
+const CLOSE: &str = "\"}";
+
+/// How much longer a seal makes a stamp.
+pub(crate) const SEAL: usize = OPEN.len() + ID + 1 + TEXT + CLOSE.len() - 1;
+
+/// Its quotes, which are two characters in a workload's JSON.
+pub(crate) const SEAL_QUOTES: usize = 4;
+
+/// What Kubernetes adds to `generateName`, and how much of that it keeps.
+const GENERATED: usize = 5;
+const MAX_PREFIX: usize = 63 - GENERATED;
+
+/// A workload's name, as far as it is known when its stamps are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Called<'a> {
+    Name(&'a str),
+    /// `generateName`: the apiserver makes the name of it later.
+    Prefix(&'a str),
+}
+
+/// Who may carry a stamp: the children of one workload, in one of its parts.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Bearer<'a> {
+    pub(crate) namespace: &'a str,
+    pub(crate) kind: &'a str,
+    pub(crate) workload: Called<'a>,
+    /// The value of the label `muster.dev/gang`.
+    pub(crate) gang: &'a str,
+}
+
+/// What a stamp's seal says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// Muster wrote this stamp for this bearer.
+    Good,
+    /// There is no seal, or the key is not known here: another Muster may have written it.
+    Unknown,
+    /// The key is known, and the seal is not of this stamp or not of this bearer.
+    Broken,
+}
+
+#[derive(Debug, Clone)]
+struct Key {
+    id: String,
+    hmac: hmac::Key,
+}
+
+impl Key {
+    fn new(bytes: &KeyBytes) -> Self {
+        let hmac = hmac::Key::new(hmac::HMAC_SHA256, bytes);
+        let id = hmac::sign(&hmac, b"muster.dev/seal-key");
+        let id = id.as_ref().iter().map(|byte| format!("{byte:02x}"));
+        Self {
+            id: id.take(ID / 2).collect(),
+            hmac,
+        }
+    }
+
+    fn hash(&self, bearer: &Bearer<'_>, content: &str) -> String {
+        let mut context = hmac::Context::with_key(&self.hmac);
+        let (how, name) = match bearer.workload {
+            Called::Name(name) => ("name", name),
+            Called::Prefix(prefix) => ("prefix", cut(prefix)),
+        };
+        let Bearer {
+            namespace,
+            kind,
+            gang,
+            ..
+        } = *bearer;
+        for part in [namespace, kind, how, name, gang, content] {
+            // With its length, so that nothing can move from one to the next.
+            context.update(&(part.len() as u64).to_le_bytes());
+            context.update(part.as_bytes());
+        }
+        URL_SAFE_NO_PAD.encode(&context.sign().as_ref()[..HASH])
+    }
+}
+
+/// As much of `generateName` as Kubernetes keeps.
+fn cut(prefix: &str) -> &str {
+    prefix.get(..MAX_PREFIX).unwrap_or(prefix)
+}
+
+/// The keys: one seals, and all are believed.
+#[derive(Debug, Clone)]
+pub struct Seals {
+    first: Key,
+    others: Vec<Key>,
+}
+
+impl Seals {
+    /// `first` seals; what the others sealed is good too.
+    pub fn new(first: &KeyBytes, others: &[KeyBytes]) -> Self {
+        Self {
+            first: Key::new(first),
+            others: others.iter().map(Key::new).collect(),
+        }
+    }
+
+    /// A key that everybody knows, for commands and servers without a cluster: what they stamp is
+    /// never stored.
+    pub fn fixed() -> Self {
+        Self::new(b"muster without a cluster, no key", &[])
+    }
+
+    /// The text of a stamp with its seal.
+    pub(crate) fn seal(&self, bearer: &Bearer<'_>, stamp: &str) -> String {
+        let content = stamp.strip_suffix('}').unwrap_or(stamp);
+        let hash = self.first.hash(bearer, content);
+        format!("{content}{OPEN}{}.{hash}{CLOSE}", self.first.id)
+    }
+
+    /// Whether Muster wrote a stamp for this bearer.
+    pub(crate) fn check(&self, bearer: &Bearer<'_>, text: &str) -> Verdict {
+        let Some((content, id, hash)) = split(text) else {
+            return Verdict::Unknown;
+        };
+        let mut keys = std::iter::once(&self.first).chain(&self.others);
+        let Some(key) = keys.find(|key| key.id == id) else {
+            return Verdict::Unknown;
+        };
+        let prefix = match bearer.workload {
+            Called::Name(name) => name
+                .len()
+                .checked_sub(GENERATED)
+                .and_then(|end| name.get(..end)),
+            Called::Prefix(_) => None,
+        };
+        let from_prefix = prefix.map(|prefix| Bearer {
+            workload: Called::Prefix(prefix),
+            ..*bearer
+        });
+        let mut bearers = std::iter::once(*bearer).chain(from_prefix);
+        // Comparing takes as long for a near miss as for a far one.
+        let same = |wanted: String| {
+            let both = wanted.bytes().zip(hash.bytes());
+            both.fold(wanted.len() ^ hash.len(), |all, (a, b)| {
+                all | usize::from(a ^ b)
+            }) == 0
+        };
+        match bearers.any(|bearer| same(key.hash(&bearer, content))) {
+            true => Verdict::Good,
+            false => Verdict::Broken,
+        }
+    }
+}
+
+/// What a stamp says, without its seal.
+pub(crate) fn content(text: &str) -> &str {
+    match split(text) {
+        Some((content, ..)) => content,
+        None => text.strip_suffix('}').unwrap_or(text),
+    }
+}
+
+/// What is sealed, the key's id, and the hash.
+fn split(text: &str) -> Option<(&str, &str, &str)> {
+    // The seal replaces the stamp's last brace, and ends with one.
+    let at = text.len().checked_sub(SEAL + 1)?;
+    let (content, rest) = text.split_at_checked(at)?;
+    let seal = rest.strip_prefix(OPEN)?.strip_suffix(CLOSE)?;
+    let (id, hash) = seal.split_once('.')?;
+    (id.len() == ID).then_some((content, id, hash))
+}
+
+/// By which a stamp is found again among those that a workload's stored templates carry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct StampHash([u8; 16]);
+
+impl StampHash {
+    /// Of a stamp's text beside the label `muster.dev/gang`.
+    pub fn of(gang: &str, text: &str) -> Self {
+        let mut hasher = Sha256::new();
+        hasher.update((gang.len() as u64).to_le_bytes());
+        hasher.update(gang);
+        hasher.update(text);
+        let mut hash = [0; 16];
+        hash.copy_from_slice(&hasher.finalize()[..16]);
+        Self(hash)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STAMP: &str = r#"{"scheduler":"some","level":"Whole","size":4,"quorum":4}"#;
+
+    fn bearer(workload: Called<'_>) -> Bearer<'_> {
+        Bearer {
+            namespace: "ml",
+            kind: "Thing",
+            workload,
+            gang: "workers",
+        }
+    }
+
+    fn train() -> Bearer<'static> {
+        bearer(Called::Name("train"))
+    }
+
+    fn seals(first: u8, others: &[u8]) -> Seals {
+        let others: Vec<KeyBytes> = others.iter().map(|byte| [*byte; 32]).collect();
+        Seals::new(&[first; 32], &others)
+    }
+
+    #[test]
+    fn a_sealed_stamp_is_the_stamp_and_one_field() {
+        let sealed = Seals::fixed().seal(&train(), STAMP);
+        insta::assert_snapshot!(sealed, @r#"{"scheduler":"some","level":"Whole","size":4,"quorum":4,"seal":"c914ec48.DeNGiHTrvjMJTW_M1Zmymg"}"#);
+        assert_eq!(sealed.len(), STAMP.len() + SEAL);
+        assert_eq!(content(&sealed), content(STAMP));
+        assert!(crate::gang::Stamp::parse(&sealed).is_ok());
+    }
+
+    #[test]
+    fn a_seal_holds_for_one_bearer_and_one_text() {
+        let seals = seals(1, &[]);
+        let sealed = seals.seal(&train(), STAMP);
+        assert_eq!(seals.check(&train(), &sealed), Verdict::Good);
+        let changed = sealed.replace("\"size\":4", "\"size\":5");
+        assert_eq!(seals.check(&train(), &changed), Verdict::Broken);
+        let others = [
+            Bearer {
+                namespace: "web",
+                ..train()
+            },
+            Bearer {
+                kind: "Other",
+                ..train()
+            },
+            bearer(Called::Name("train2")),
+            bearer(Called::Prefix("train")),
+            Bearer {
+                gang: "leader",
+                ..train()
+            },
+        ];
+        for other in others {
+            assert_eq!(seals.check(&other, &sealed), Verdict::Broken, "{other:?}");
+        }
+    }
+
+    #[test]
+    fn a_generated_name_is_known_by_its_beginning() {
+        let seals = seals(1, &[]);
+        let sealed = seals.seal(&bearer(Called::Prefix("train-")), STAMP);
+        let check = |name| seals.check(&bearer(Called::Name(name)), &sealed);
+        assert_eq!(check("train-x7k2p"), Verdict::Good);
+        assert_eq!(check("train-x7k2"), Verdict::Broken);
+        assert_eq!(check("train-"), Verdict::Broken);
+        assert_eq!(check("t"), Verdict::Broken);
+        let long = "x".repeat(80);
+        let sealed = seals.seal(&bearer(Called::Prefix(&long)), STAMP);
+        let name = format!("{}abcde", &long[..58]);
+        let named = bearer(Called::Name(&name));
+        assert_eq!(seals.check(&named, &sealed), Verdict::Good);
+    }
+
+    #[test]
+    fn what_an_older_key_sealed_is_good_and_what_an_unknown_one_did_is_unknown() {
+        let sealed = seals(1, &[]).seal(&train(), STAMP);
+        assert_eq!(seals(2, &[1]).check(&train(), &sealed), Verdict::Good);
+        assert_eq!(seals(2, &[3]).check(&train(), &sealed), Verdict::Unknown);
+    }
+
+    #[test]
+    fn a_stamp_without_a_seal_is_unknown_whatever_it_ends_with() {
+        let seals = seals(1, &[]);
+        let odd = [
+            "",
+            "}",
+            STAMP,
+            &"é".repeat(40),
+            &format!("{STAMP},\"seal\":\"\"}}"),
+            &format!("{{{OPEN}{}{CLOSE}", "é".repeat(15)),
+        ];
+        for text in odd {
+            assert_eq!(seals.check(&train(), text), Verdict::Unknown, "{text}");
+            content(text);
+        }
+    }
+
+    #[test]
+    fn a_cut_or_lengthened_hash_is_broken() {
+        let seals = seals(1, &[]);
+        let sealed = seals.seal(&train(), STAMP);
+        let hash = &sealed[sealed.len() - TEXT - CLOSE.len()..sealed.len() - CLOSE.len()];
+        let swapped = sealed.replace(hash, &"A".repeat(TEXT));
+        assert_eq!(seals.check(&train(), &swapped), Verdict::Broken);
+    }
+}
