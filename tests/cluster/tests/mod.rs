@@ -2,6 +2,7 @@
 
 mod authority;
 mod better;
+mod callers;
 mod choice;
 mod crd;
 mod endings;
@@ -93,6 +94,7 @@ pub fn all() -> Vec<Test> {
         test(authority::a_new_ca_is_trusted_before_it_signs),
         test(authority::an_upgrade_may_drop_a_webhook_and_keeps_the_bundle),
         test(authority::no_other_secret_and_no_other_webhook_is_open_to_muster),
+        test(callers::the_apiserver_is_answered_and_nobody_else),
     ];
     tests.extend([
         test_in(
