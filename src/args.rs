@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 use crate::cli::check::Output;
+use crate::cli::clients::ClientArgs;
 use crate::gang::name::is_dns_subdomain;
 use crate::scheduler::{SchedulerArgs, Snapshot};
 use crate::server::{LogFormat, MAX_IN_FLIGHT};
@@ -127,6 +128,9 @@ pub struct Serve {
     /// development certificate under certs/
     #[arg(long, env = "MUSTER_TLS_DIR", value_name = "DIR")]
     pub(crate) tls_dir: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub(crate) clients: ClientArgs,
 
     #[command(flatten)]
     pub(crate) cluster: Cluster,

@@ -269,6 +269,29 @@ fn a_tls_directory_without_a_certificate_is_a_clear_error() {
     assert!(err.contains("--tls-dir needs tls.crt and tls.key"), "{err}");
 }
 
+#[test]
+fn a_client_ca_that_cannot_be_used_is_a_clear_error() {
+    let (code, _, err) = run(&["serve", "--client-ca", "fixtures/nowhere.crt"]);
+    assert_eq!(code, Some(2));
+    insta::assert_snapshot!(err, @"error: cannot read fixtures/nowhere.crt: No such file or directory (os error 2); --client-ca needs a PEM file with the CA of the certificate that the apiserver shows, or leave it out to answer every caller");
+    let (code, _, err) = run(&["serve", "--client-ca", "Cargo.toml"]);
+    assert_eq!(code, Some(2));
+    assert!(
+        err.contains("there is no certificate in the PEM text"),
+        "{err}"
+    );
+    // Alone it would keep nobody out.
+    let (code, _, err) = run(&["serve", "--client-name", "kube-apiserver"]);
+    assert_eq!(code, Some(2));
+    assert!(err.contains("--client-ca <FILE>"), "{err}");
+    let (code, _, err) = run(&["serve", "--client-ca", "Cargo.toml", "--client-name", ""]);
+    assert_eq!(code, Some(2));
+    assert!(
+        err.contains("a value is required for '--client-name"),
+        "{err}"
+    );
+}
+
 /// What `kubectl get -o json` prints of a whole cluster.
 #[test]
 fn check_reads_a_clusters_whole_list_in_little_memory() {

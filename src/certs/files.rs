@@ -50,7 +50,7 @@ fn read_once(dir: &Path) -> Result<Material, Error> {
     })
 }
 
-fn read_file(path: &Path) -> Result<Vec<u8>, Error> {
+pub(super) fn read_file(path: &Path) -> Result<Vec<u8>, Error> {
     fs::read(path).map_err(|source| Error::Read {
         path: path.to_owned(),
         source,

@@ -1,11 +1,13 @@
-//! The server's certificate: made, read, kept fresh.
+//! The server's certificate: made, read, kept fresh; and the CAs of its clients.
 //!
 //! An [`Authority`] signs leaves; [`files`] holds them in a directory laid out as a Kubernetes TLS
 //! Secret; [`Certificates`] is what the TLS listener serves, and it follows changes while it runs.
 //! [`keeper`] keeps the authorities in a cluster: in a Secret, and in the webhook configurations that
-//! must trust them. Nothing here knows of HTTP, of metrics, of admission or of gangs.
+//! must trust them. [`Clients`] are those whom the listener lets in, where it asks. Nothing here
+//! knows of HTTP, of metrics, of admission or of gangs.
 
 pub mod authority;
+pub mod clients;
 pub mod files;
 pub mod keeper;
 pub mod pair;
@@ -15,6 +17,8 @@ use std::io;
 use std::path::PathBuf;
 
 pub use authority::{Authority, Signer, Subject};
+pub use clients::Clients;
+pub(crate) use reload::Reloads;
 pub use reload::{Certificates, Source};
 
 /// Why a certificate could not be made, read or taken into use.
@@ -39,6 +43,14 @@ pub enum Error {
     /// Certificate and key cannot be served.
     #[error("the certificate pair is unusable: {0}")]
     Pair(#[from] pair::PairError),
+    /// A file of CAs cannot be used.
+    #[error("{}: {source}", path.display())]
+    Bundle {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        source: clients::BundleError,
+    },
     /// Key generation or signing failed.
     #[error("cannot make a certificate: {0}")]
     Make(#[from] rcgen::Error),

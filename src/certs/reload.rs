@@ -19,7 +19,7 @@ use super::authority::{Signer, Subject};
 use super::files::{self, Material};
 use super::pair::{OutOfValidity, Pair, Validity};
 
-const POLL: Duration = Duration::from_secs(10);
+pub(super) const POLL: Duration = Duration::from_secs(10);
 
 /// Where the certificate comes from.
 pub enum Source {

@@ -5,6 +5,7 @@
 pub mod admit;
 pub mod background;
 pub mod check;
+pub(crate) mod clients;
 mod connect;
 pub mod crd;
 pub mod files;

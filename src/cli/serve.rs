@@ -9,6 +9,7 @@ use std::time::{Duration, SystemTime};
 use arc_swap::ArcSwap;
 
 use super::background::{Background, Ended};
+use super::clients::ClientCaError;
 use super::connect::{self, ConnectError};
 use crate::admission::{self, Unanswerable};
 use crate::args::Serve;
@@ -38,6 +39,9 @@ pub enum ServeError {
         /// What is wrong with it.
         source: certs::Error,
     },
+    /// The file of client CAs cannot be used.
+    #[error(transparent)]
+    ClientCa(#[from] ClientCaError),
     /// The cluster to reconcile was not found.
     #[error(transparent)]
     Connect(#[from] ConnectError),
@@ -66,6 +70,7 @@ pub enum ServeError {
 
 /// Serves until SIGTERM or SIGINT, or until a part of it is gone: kubelet starts it again.
 pub async fn run(args: Serve) -> Result<(), ServeError> {
+    let clients = args.clients.open()?;
     let client = connect::server(args.kubeconfig.as_deref()).await?;
     let cluster: Cluster = Arc::new(ArcSwap::from_pointee(args.cluster.snapshot()));
     let mut keeper = None;
@@ -103,8 +108,11 @@ pub async fn run(args: Serve) -> Result<(), ServeError> {
     // Before the port is announced: a signal that comes at once must drain, not kill.
     let signals = Signals::install()?;
     let mut server = Server::bind(config, Arc::new(certificates), handler).await?;
+    if let Some(clients) = clients {
+        server.demand_certificates(clients)?;
+    }
     // In a cluster nobody reads standard output: the server runs on when it is closed.
-    if let Err(error) = announce(&server, args.tls_dir.as_deref()) {
+    if let Err(error) = announce(&server, &args) {
         tracing::debug!(%error, "cannot print the addresses");
     }
     let mut background = Background::default();
@@ -185,13 +193,15 @@ fn certificates(tls_dir: Option<&Path>) -> Result<Certificates, ServeError> {
 }
 
 /// Says where the server is, and how to try it.
-fn announce(server: &Server, tls_dir: Option<&Path>) -> std::io::Result<()> {
-    let ca = tls_dir.unwrap_or(Path::new(DEVELOPMENT_DIR)).join("ca.crt");
-    let trust = if ca.exists() {
+fn announce(server: &Server, args: &Serve) -> std::io::Result<()> {
+    let dir = args.tls_dir.as_deref();
+    let ca = dir.unwrap_or(Path::new(DEVELOPMENT_DIR)).join("ca.crt");
+    let mut trust = if ca.exists() {
         format!("--cacert {}", ca.display())
     } else {
         "--insecure".to_owned()
     };
+    trust.push_str(args.clients.for_curl());
     let mut out = std::io::stdout().lock();
     writeln!(out, "webhook: https://{}", reachable(server.local_addr()))?;
     writeln!(out, "admin:   http://{}", reachable(server.admin_addr()))?;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric};
+use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric, MetricEncoder};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::{ConstCounter, Counter};
 use prometheus_client::metrics::family::Family;
@@ -16,7 +16,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 
 use crate::admission::Record;
-use crate::certs::{Certificates, pair};
+use crate::certs::{Certificates, Clients, Reloads, pair};
 
 /// Fine below a millisecond, where a review belongs; the apiserver's own metric starts at 5 ms.
 const BUCKETS: [f64; 15] = [
@@ -45,6 +45,8 @@ pub(super) enum HandshakeFailure {
     Closed,
     /// One side did not accept the other.
     Refused,
+    /// The client showed no certificate, or a wrong one.
+    ClientCertificate,
     Timeout,
 }
 
@@ -158,6 +160,7 @@ impl Metrics {
         let reason = match failure {
             HandshakeFailure::Closed => "closed",
             HandshakeFailure::Refused => "refused",
+            HandshakeFailure::ClientCertificate => "client_certificate",
             HandshakeFailure::Timeout => "timeout",
         };
         self.handshakes.get_or_create(&Handshake { reason }).inc();
@@ -187,16 +190,39 @@ impl Collector for CertificateMetrics {
             MetricType::Gauge,
         )?)?;
 
-        let reloads = self.0.reloads();
-        let mut family = encoder.encode_descriptor(
+        let family = encoder.encode_descriptor(
             "muster_certificate_reloads",
             "New certificates found, by whether they were taken",
             None,
             MetricType::Counter,
         )?;
-        for (result, count) in [("taken", reloads.taken), ("refused", reloads.refused)] {
-            ConstCounter::new(count).encode(family.encode_family(&[("result", result)])?)?;
-        }
-        Ok(())
+        encode(self.0.reloads(), family)
     }
+}
+
+/// Counts what became of the file of client CAs.
+pub(super) fn register_clients(registry: &mut Registry, clients: Arc<Clients>) {
+    registry.register_collector(Box::new(ClientMetrics(clients)));
+}
+
+#[derive(Debug)]
+struct ClientMetrics(Arc<Clients>);
+
+impl Collector for ClientMetrics {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let family = encoder.encode_descriptor(
+            "muster_client_ca_reloads",
+            "New client CAs found, by whether they were taken",
+            None,
+            MetricType::Counter,
+        )?;
+        encode(self.0.reloads(), family)
+    }
+}
+
+fn encode(reloads: Reloads, mut family: MetricEncoder<'_>) -> fmt::Result {
+    for (result, count) in [("taken", reloads.taken), ("refused", reloads.refused)] {
+        ConstCounter::new(count).encode(family.encode_family(&[("result", result)])?)?;
+    }
+    Ok(())
 }

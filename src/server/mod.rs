@@ -15,6 +15,7 @@ mod refusal;
 mod review;
 mod share;
 mod signals;
+mod sparing;
 mod tls;
 mod work;
 
@@ -25,7 +26,6 @@ use std::sync::Arc;
 use prometheus_client::registry::Registry;
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
-use tokio_rustls::TlsAcceptor;
 
 pub use config::Config;
 pub(crate) use config::MAX_IN_FLIGHT;
@@ -34,7 +34,7 @@ pub use signals::Signals;
 pub use work::LARGE_AT_ONCE;
 
 use crate::admission::{Answer, Phase, Unanswerable};
-use crate::certs::Certificates;
+use crate::certs::{Certificates, Clients};
 use accept::Door;
 use admin::{Check, Readiness};
 use connection::Connections;
@@ -42,6 +42,7 @@ use lifecycle::{Lifecycle, Stage};
 use metrics::{Metrics, Port};
 use review::Reviews;
 use share::Share;
+use tls::Tls;
 
 /// A review's bytes in, its answer out. For a small body it runs on the thread that serves the
 /// connection, so its time must be bounded by the body's size.
@@ -75,8 +76,9 @@ pub struct Server {
     listener: TcpListener,
     admin: TcpListener,
     addresses: (SocketAddr, SocketAddr),
-    tls: TlsAcceptor,
+    tls: Tls,
     certificates: Arc<Certificates>,
+    clients: Option<Arc<Clients>>,
     handler: Handler,
     registry: Registry,
     metrics: Metrics,
@@ -95,7 +97,8 @@ impl Server {
         let mut registry = Registry::default();
         let metrics = Metrics::register(&mut registry, Arc::clone(&certificates));
         Ok(Self {
-            tls: tls::acceptor(Arc::clone(&certificates))?,
+            tls: Tls::open(Arc::clone(&certificates))?,
+            clients: None,
             addresses: (local, admin_local),
             config,
             listener,
@@ -123,6 +126,16 @@ impl Server {
         &self.certificates
     }
 
+    /// Lets only these clients call the webhook. Health and metrics stay open: kubelet has no such
+    /// certificate.
+    pub fn demand_certificates(&mut self, clients: Clients) -> Result<(), Error> {
+        let clients = Arc::new(clients);
+        self.tls = Tls::only_for(Arc::clone(&clients), Arc::clone(&self.certificates))?;
+        metrics::register_clients(&mut self.registry, Arc::clone(&clients));
+        self.clients = Some(clients);
+        Ok(())
+    }
+
     /// Adds a condition to `/readyz`, for what else must be up before calls should come.
     pub fn ready_when(&mut self, name: &'static str, check: Check) {
         self.checks.push((name, check));
@@ -146,6 +159,9 @@ impl Server {
         let admin = Connections::new(&self.config, admin_routes, undying.clone());
         let mut background = JoinSet::new();
         background.spawn(self.certificates.keep_fresh());
+        if let Some(clients) = self.clients {
+            background.spawn(clients.keep_fresh());
+        }
         let door = |port| Door {
             port,
             connections: Share::of(self.config.max_connections),
@@ -177,7 +193,7 @@ impl Server {
                 async move {
                     // A client that has not said hello by the time we close has no request to lose.
                     let stream = tokio::select! {
-                        stream = tls::handshake(tls, tcp, deadline, &metrics) => stream,
+                        stream = tls.handshake(tcp, deadline, &metrics) => stream,
                         () = lifecycle.closing() => None,
                     };
                     if let Some(stream) = stream {

@@ -51,6 +51,18 @@ impl ControlPlane {
         release: Release,
         name: &str,
     ) -> Result<ControlPlane> {
+        ControlPlane::start_with(components, group, release, name, |_, _| Ok(Vec::new())).await
+    }
+
+    /// The same with further flags of the apiserver; the files that they name may go into the
+    /// directory.
+    async fn start_with(
+        components: Arc<Components>,
+        group: Arc<Group>,
+        release: Release,
+        name: &str,
+        flags: impl FnOnce(&Path, &Authority) -> Result<Vec<String>>,
+    ) -> Result<ControlPlane> {
         let dir = group.data.join(name);
         let authority = Authority::new(&dir)?;
         let (etcd, storage) = start_etcd(&components, &group, &dir, name).await?;
@@ -63,7 +75,8 @@ impl ControlPlane {
             kubeconfig::write(&dir, "admin", &server, &authority.certificate(), &admin)?;
         let client = client(&kubeconfig).await?;
         let program = components.program(&release.program("kube-apiserver"))?;
-        let command = apiserver(program, release, &authority, &storage, &port)?;
+        let mut command = apiserver(program, release, &authority, &storage, &port)?;
+        command.args(flags(&dir, &authority)?);
         let apiserver = group.spawn(&format!("{name}/kube-apiserver"), command, vec![port])?;
         let probe = Probe::with(client.clone(), "/readyz");
         ready(&apiserver, || probe.check()).await?;
@@ -182,6 +195,16 @@ impl ControlPlane {
     pub async fn another(&self, release: Release, name: &str) -> Result<ControlPlane> {
         let (components, group) = (Arc::clone(&self.components), Arc::clone(&self.group));
         ControlPlane::start(components, group, release, name).await
+    }
+
+    /// The same with further flags of the apiserver.
+    pub async fn another_with(
+        &self,
+        name: &str,
+        flags: impl FnOnce(&Path, &Authority) -> Result<Vec<String>>,
+    ) -> Result<ControlPlane> {
+        let (components, group) = (Arc::clone(&self.components), Arc::clone(&self.group));
+        ControlPlane::start_with(components, group, self.release, name, flags).await
     }
 
     /// A component of this release.

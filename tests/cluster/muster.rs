@@ -1,10 +1,12 @@
 //! Muster itself, from its real manifests and as its own service account, beside the operators.
 
+use std::fs;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::cluster::Cluster;
 use crate::control_plane::{ControlPlane, flag};
@@ -44,6 +46,15 @@ impl Muster {
             kubeconfig: account.await?,
             flags: Vec::new(),
         })
+    }
+
+    /// Speaks to the apiserver by another address.
+    pub fn through(mut self, address: SocketAddr) -> Result<Muster> {
+        let mut config: Value = serde_json::from_slice(&fs::read(&self.kubeconfig)?)?;
+        config["clusters"][0]["cluster"]["server"] = json!(format!("https://{address}"));
+        self.kubeconfig.set_extension("through");
+        fs::write(&self.kubeconfig, serde_json::to_vec(&config)?)?;
+        Ok(self)
     }
 
     /// Configured otherwise than in the manifests.

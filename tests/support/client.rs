@@ -9,8 +9,9 @@ use hyper::body::{Body, Bytes, Incoming};
 use hyper::client::conn::{http1, http2};
 use hyper::{HeaderMap, Request, Response, StatusCode, Version};
 use hyper_util::rt::{TokioExecutor, TokioIo};
-use rustls::crypto::ring;
-use rustls::pki_types::ServerName;
+use rustls::crypto::ring::{self, sign::any_supported_type};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::version::{TLS12, TLS13};
 use rustls::{ClientConfig, RootCertStore, SupportedProtocolVersion};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -29,7 +30,20 @@ pub async fn tls(
     versions: &[&'static SupportedProtocolVersion],
 ) -> Result<TlsStream<TcpStream>, Failure> {
     let tcp = TcpStream::connect(server.webhook).await?;
-    handshake(tcp, &server.roots, alpn, versions).await
+    handshake(tcp, &server.roots, alpn, versions, None).await
+}
+
+/// A client's chain and key.
+pub type Identity = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
+
+/// The same for HTTP/1.1, with a certificate to show if there is one.
+pub async fn tls_as(
+    server: &Running,
+    identity: Option<Identity>,
+    version: &'static SupportedProtocolVersion,
+) -> Result<TlsStream<TcpStream>, Failure> {
+    let tcp = TcpStream::connect(server.webhook).await?;
+    handshake(tcp, &server.roots, &["http/1.1"], &[version], identity).await
 }
 
 /// TLS on a connection that is already open.
@@ -37,7 +51,7 @@ pub async fn tls_over(
     tcp: TcpStream,
     roots: &RootCertStore,
 ) -> Result<TlsStream<TcpStream>, Failure> {
-    handshake(tcp, roots, &["http/1.1"], &[&TLS13]).await
+    handshake(tcp, roots, &["http/1.1"], &[&TLS13], None).await
 }
 
 async fn handshake(
@@ -45,11 +59,19 @@ async fn handshake(
     roots: &RootCertStore,
     alpn: &[&str],
     versions: &[&'static SupportedProtocolVersion],
+    identity: Option<Identity>,
 ) -> Result<TlsStream<TcpStream>, Failure> {
-    let mut config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+    let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_protocol_versions(versions)?
-        .with_root_certificates(roots.clone())
-        .with_no_client_auth();
+        .with_root_certificates(roots.clone());
+    let mut config = match identity {
+        // Not with_client_auth_cert, which would not let us show another's certificate.
+        Some((chain, key)) => {
+            let key = CertifiedKey::new(chain, any_supported_type(&key)?);
+            config.with_client_cert_resolver(Arc::new(SingleCertAndKey::from(key)))
+        }
+        None => config.with_no_client_auth(),
+    };
     config.alpn_protocols = alpn.iter().map(|name| name.as_bytes().to_vec()).collect();
     tcp.set_nodelay(true)?;
     // The name under which an apiserver calls.

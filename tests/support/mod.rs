@@ -6,6 +6,7 @@
 pub mod apiserver;
 pub mod client;
 pub mod secret;
+pub mod strict;
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Condvar, Mutex};

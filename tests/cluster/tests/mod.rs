@@ -2,6 +2,7 @@
 
 mod authority;
 mod better;
+mod callers;
 mod choice;
 mod crd;
 mod endings;
@@ -13,6 +14,7 @@ mod leadership;
 mod lifecycle;
 mod lws;
 mod matrix;
+mod namespaces;
 mod native;
 mod outage;
 mod replicas;
@@ -73,6 +75,7 @@ pub fn all() -> Vec<Test> {
         test(endings::a_finished_jobset_that_times_out_leaves_nothing),
         test(endings::a_deleted_jobset_or_namespace_takes_its_gang_along),
         test(choice::a_scheduler_that_is_not_there_is_refused),
+        test(namespaces::a_jobset_that_comes_with_its_namespace_goes_to_its_scheduler),
         test(choice::native_gangs_that_are_not_served_are_refused_with_what_is_missing),
         test(foreign::a_podgroup_of_the_gangs_name_is_left_alone),
         test(crd::the_fields_are_added_once_and_taken_away_exactly),
@@ -95,6 +98,7 @@ pub fn all() -> Vec<Test> {
         test(authority::a_new_ca_is_trusted_before_it_signs),
         test(authority::an_upgrade_may_drop_a_webhook_and_keeps_the_bundle),
         test(authority::no_other_secret_and_no_other_webhook_is_open_to_muster),
+        test(callers::the_apiserver_is_answered_and_nobody_else),
     ];
     tests.extend([
         test_in(
