@@ -38,7 +38,7 @@ pub trait Target {
 }
 
 /// CPU time of one target in `cargo test`; `MUSTER_FUZZ_SECONDS` gives all of them another.
-const SECONDS: u64 = 4;
+const SECONDS: u64 = 3;
 
 /// The folder of a target's corpus.
 pub fn corpus(name: &str) -> PathBuf {
@@ -103,7 +103,6 @@ fn run<T: Target>(target: &T, executions: &mut usize) -> Result<(), String> {
             return Err(format!("corpus/{}/{name}: {why}", T::NAME));
         }
     }
-    let case = |bytes: &[u8]| target.make(&mut Choices::new(bytes));
     let whole = AssertUnwindSafe(&target);
     let before = *executions;
     let counted = AtomicUsize::new(0);
@@ -117,9 +116,9 @@ fn run<T: Target>(target: &T, executions: &mut usize) -> Result<(), String> {
     let made = TestTarget::new(bounded).for_each(check);
     *executions = before + counted.into_inner();
     made.map_err(|(bytes, why)| {
-        let case = case(&bytes);
+        let case = target.make(&mut Choices::new(&bytes));
         let path = keep(T::NAME, &target.write(&case));
-        format!("{why}\n{case:?}\nThe case is in {path}: move it into the corpus.")
+        format!("{why}\n{case:?}\nThe case is in {path}: it belongs in the corpus.")
     })?;
     if *executions < least {
         return Err(format!(

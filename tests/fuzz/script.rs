@@ -38,11 +38,9 @@ pub struct Sent {
 /// Which cases a target wants.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Of {
-    /// Workloads alone.
+    /// Workloads alone, and what else is a fixture.
     Workloads,
-    /// Their children alone.
-    Children,
-    /// Both.
+    /// Workloads and their children.
     Any,
 }
 
@@ -60,7 +58,6 @@ impl Script {
     pub fn make(choices: &mut Choices<'_>, of: Of) -> Self {
         let child = match of {
             Of::Workloads => false,
-            Of::Children => true,
             Of::Any => choices.once_in(3),
         };
         let backend = choices.pick(backends::all());

@@ -104,11 +104,11 @@ const TEXTS: &[&str] = &[
 ];
 
 pub fn key(choices: &mut Choices<'_>) -> &'static str {
-    *choices.pick(KEYS)
+    KEYS[choices.below(KEYS.len())]
 }
 
 pub fn text(choices: &mut Choices<'_>) -> &'static str {
-    *choices.pick(TEXTS)
+    TEXTS[choices.below(TEXTS.len())]
 }
 
 /// A number at the edge of what some type holds.
