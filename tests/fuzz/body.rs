@@ -2,17 +2,21 @@
 //! A body that cannot be read is refused; within the bounds, whatever it is.
 
 use muster::admission::Phase;
+use serde_json::{Value, json};
 
 use crate::backends::{self, Backend};
 use crate::bounds::LONGEST;
 use crate::choices::Choices;
+use crate::edit;
 use crate::engine::{Target, corpus, files};
-use crate::review::{answer, body};
+use crate::review::{self, answer};
 use crate::script::{Of, Script};
 use crate::text;
 
 pub struct Body {
     corpus: Vec<Vec<u8>>,
+    /// Those that are JSON.
+    reviews: Vec<Value>,
 }
 
 /// What stands in a review, and what breaks JSON.
@@ -51,9 +55,40 @@ const TOKENS: &[&str] = &[
 impl Body {
     pub fn new() -> Self {
         let files = files(&corpus(Self::NAME)).into_iter();
+        let corpus: Vec<Vec<u8>> = files.map(|(_, bytes)| bytes).collect();
+        let reviews = corpus.iter().map(|bytes| serde_json::from_slice(bytes));
         Self {
-            corpus: files.map(|(_, bytes)| bytes).collect(),
+            reviews: reviews.flatten().collect(),
+            corpus,
         }
+    }
+
+    /// The review of an object that may have been edited, as what is around it may have been.
+    fn review(&self, choices: &mut Choices<'_>) -> Option<Vec<u8>> {
+        let script = Script::make(choices, Of::Any);
+        let sent = script.sent(script.backends().next()?)?;
+        let mut review = review::review(&sent, "ada");
+        let objects = ["object", "oldObject"].map(|key| (key, review["request"][key].take()));
+        if choices.once_in(3) {
+            let operations = ["CREATE", "UPDATE", "DELETE", "CONNECT", ""];
+            review["request"]["operation"] = json!(choices.pick(&operations));
+        }
+        if choices.once_in(4) {
+            review["request"]["subResource"] = json!(choices.pick(&["status", "scale", ""]));
+        }
+        let donors: Vec<&Value> = self.reviews.iter().collect();
+        for _ in 0..choices.below(4) {
+            edit::make(choices, &mut review, &donors);
+        }
+        for (key, object) in objects {
+            let place = review
+                .pointer_mut("/request")
+                .and_then(|at| at.get_mut(key));
+            if let Some(place @ Value::Null) = place {
+                *place = object;
+            }
+        }
+        Some(review.to_string().into_bytes())
     }
 }
 
@@ -72,9 +107,11 @@ impl Target for Body {
         }
         let mut bytes = match choices.once_in(2) {
             true => choices.pick(&self.corpus).clone(),
-            false => review(choices).unwrap_or_default(),
+            false => self.review(choices).unwrap_or_default(),
         };
-        text::change(choices, &mut bytes, TOKENS);
+        if choices.once_in(2) {
+            text::change(choices, &mut bytes, TOKENS);
+        }
         bytes.truncate(LONGEST);
         bytes
     }
@@ -92,11 +129,4 @@ impl Target for Body {
             }
         }
     }
-}
-
-/// The review of an object that may have been edited.
-fn review(choices: &mut Choices<'_>) -> Option<Vec<u8>> {
-    let script = Script::make(choices, Of::Any);
-    let sent = script.sent(script.backends().next()?)?;
-    Some(body(&sent, "ada").into_bytes())
 }

@@ -2,7 +2,6 @@
 //! time. Under `cargo bolero` the bytes come from a coverage-guided engine; else from a generator of
 //! numbers with a fixed seed, so that two runs try the same cases.
 
-use std::fmt::Debug;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -21,7 +20,7 @@ use crate::choices::Choices;
 /// Something that is fuzzed.
 pub trait Target {
     /// An input, as the corpus has it.
-    type Case: Debug;
+    type Case;
     /// Its name, which is that of its folder in the corpus.
     const NAME: &'static str;
     /// How many cases are made, where the time is not up before. A tenth must have been run.
@@ -116,9 +115,10 @@ fn run<T: Target>(target: &T, executions: &mut usize) -> Result<(), String> {
     let made = TestTarget::new(bounded).for_each(check);
     *executions = before + counted.into_inner();
     made.map_err(|(bytes, why)| {
-        let case = target.make(&mut Choices::new(&bytes));
-        let path = keep(T::NAME, &target.write(&case));
-        format!("{why}\n{case:?}\nThe case is in {path}: it belongs in the corpus.")
+        let case = target.write(&target.make(&mut Choices::new(&bytes)));
+        let path = keep(T::NAME, &case);
+        let text: String = String::from_utf8_lossy(&case).chars().take(2000).collect();
+        format!("{why}\n{text}\nThe case is in {path}: it belongs in the corpus.")
     })?;
     if *executions < least {
         return Err(format!(

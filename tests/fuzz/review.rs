@@ -50,8 +50,13 @@ impl Target for Review {
     }
 }
 
-/// The AdmissionReview of an object.
+/// The AdmissionReview of an object, as the apiserver sends it.
 pub fn body(sent: &Sent, user: &str) -> String {
+    review(sent, user).to_string()
+}
+
+/// The AdmissionReview of an object.
+pub fn review(sent: &Sent, user: &str) -> Value {
     let Sent { kind, object, old } = sent;
     let Kind { group, name, .. } = kind;
     json!({
@@ -67,7 +72,6 @@ pub fn body(sent: &Sent, user: &str) -> String {
             "oldObject": old,
         },
     })
-    .to_string()
 }
 
 /// The answer to a body, within the bounds of its length.
