@@ -4,7 +4,7 @@
 //! ```text
 //! cargo test --test fuzz                          # the corpus, and some seconds of new cases
 //! MUSTER_FUZZ_SECONDS=60 cargo test --test fuzz   # longer; MUSTER_FUZZ_SEED=1 tries other cases
-//! cargo bolero test --all-features review         # led by coverage, until it is stopped
+//! cargo +nightly bolero test review               # led by coverage, until it is stopped
 //! ```
 //!
 //! `corpus/<target>` holds the cases that are run always. A case that fails is written to a file

@@ -64,7 +64,7 @@ impl Quantities {
 impl Target for Quantities {
     type Case = String;
     const NAME: &'static str = "quantity";
-    const EXECUTIONS: usize = 3_000;
+    const EXECUTIONS: usize = 1_500;
 
     fn read(&self, file: &[u8]) -> String {
         String::from_utf8_lossy(file).into_owned()
