@@ -23,6 +23,10 @@ lint:
 bench *ARGS:
     cargo bench --bench decision -- {{ARGS}}
 
+# New cases for each fuzz target, SECONDS of CPU time each; every run tries others
+fuzz SECONDS="60":
+    MUSTER_FUZZ_SECONDS={{SECONDS}} MUSTER_FUZZ_SEED="$(date +%s)" cargo test --profile fuzz --test fuzz
+
 # Rewrite the expectations of the fixtures, to be read before they are committed
 bless:
     INSTA_UPDATE=always cargo test

@@ -106,7 +106,7 @@ impl PatchBuilder {
             };
             self.metadata.push(Metadata {
                 base: base.iter().map(|&token| token.to_owned()).collect(),
-                exists: meta.is_some(),
+                exists: meta.is_some_and(|meta| meta.present),
                 labels: entering(current_labels),
                 annotations: entering(current_annotations),
             });

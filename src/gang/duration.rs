@@ -64,6 +64,7 @@ fn parse_term(text: &str) -> Result<(u128, &str), DurationError> {
     if whole.is_empty() && fraction.is_empty() || fraction.contains('.') {
         return Err(DurationError::Malformed);
     }
+    let whole = whole.trim_start_matches('0');
     if whole.len() > 19 {
         return Err(DurationError::TooLong);
     }
@@ -100,6 +101,7 @@ mod tests {
             ("1.s", 1_000),
             ("+5s", 5_000),
             ("1500000us", 1_500),
+            ("000000000000000000000001s", 1_000),
         ] {
             assert_eq!(parse(text), Ok(Duration::from_millis(millis)), "{text}");
         }

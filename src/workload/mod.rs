@@ -193,6 +193,8 @@ pub struct GangField {
     pub(crate) at: FieldPath,
     /// Where it stands, as unescaped tokens.
     pub(crate) tokens: Vec<String>,
+    /// Whether the object that it is a field of is there.
+    pub(crate) has_parent: bool,
     pub(crate) value: Option<Value>,
     /// The only member of it that counts, where not all do: its name, and its normalised value.
     pub(crate) inner: Option<(&'static str, Value)>,

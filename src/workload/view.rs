@@ -186,6 +186,9 @@ impl<'de: 'a, 'a> Deserialize<'de> for Entries<'a> {
 #[derive(Debug, Clone, PartialEq, Default, serde::Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Meta<'a> {
+    /// Whether the object has it at all.
+    #[serde(skip, default = "present")]
+    pub(crate) present: bool,
     #[serde(borrow)]
     pub(crate) name: Option<Text<'a>>,
     #[serde(borrow)]
@@ -202,6 +205,11 @@ pub struct Meta<'a> {
     pub(crate) deletion_timestamp: Option<Text<'a>>,
     #[serde(borrow)]
     pub(crate) owner_references: Option<Several<OwnerReference<'a>, MAX_OWNERS>>,
+}
+
+/// What is read is there.
+fn present() -> bool {
+    true
 }
 
 /// An object has one owner, or a few.

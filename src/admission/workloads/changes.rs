@@ -29,6 +29,8 @@ pub(crate) struct Change {
 enum Place {
     /// A field, as unescaped tokens.
     Field(Vec<String>),
+    /// Nowhere: what held the field was dropped as a whole, which is no accident.
+    Nowhere,
     /// An entry of the metadata of the object at a path.
     Entry {
         base: Vec<String>,
@@ -46,7 +48,7 @@ enum Map {
 impl Change {
     /// Whether the update only dropped it: what Go clients do with fields that their types lack.
     pub(crate) fn is_drop(&self) -> bool {
-        self.old.is_some() && self.new.is_none()
+        self.old.is_some() && self.new.is_none() && self.place != Place::Nowhere
     }
 
     /// Whether Muster wrote it, and no user did. A client-side `kubectl apply` drops such a key
@@ -75,7 +77,7 @@ impl Change {
     fn key(&self) -> Option<&str> {
         match &self.place {
             Place::Entry { key, .. } => Some(key),
-            Place::Field(_) => None,
+            Place::Field(_) | Place::Nowhere => None,
         }
     }
 
@@ -95,6 +97,7 @@ impl Change {
             return;
         };
         match &self.place {
+            Place::Nowhere => {}
             Place::Field(tokens) => patch.set(tokens.iter().map(String::as_str), value),
             Place::Entry { base, map, key } => {
                 let sites = new.sites();
@@ -171,7 +174,10 @@ fn fields(old: &[GangField], new: &[GangField]) -> Vec<(String, Change)> {
         };
         let change = Change {
             field: at,
-            place: Place::Field(is.tokens.clone()),
+            place: match is.has_parent {
+                true => Place::Field(is.tokens.clone()),
+                false => Place::Nowhere,
+            },
             old,
             new,
         };

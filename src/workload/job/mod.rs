@@ -42,7 +42,8 @@ impl Reviewed for Job<'_> {
     }
 
     fn child(&self) -> Option<Child<'_>> {
-        Some(Child {
+        // Without a spec there is nowhere to write a link, and the apiserver refuses it.
+        self.spec.template.spec.present.then(|| Child {
             meta: &self.metadata,
             pods: Pods {
                 holder: Holder::Template {

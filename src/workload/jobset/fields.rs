@@ -14,11 +14,15 @@ pub(crate) fn gang_fields(jobset: &JobSet<'_>) -> Vec<GangField> {
     let spec = FieldPath::new("spec");
     let barrier = jobset.spec.group_scheduling_config;
     let mut fields = vec![
-        gang_config("", &["spec"], &spec, jobset.spec.gang_config),
+        GangField {
+            has_parent: jobset.spec.present,
+            ..gang_config("", &["spec"], &spec, jobset.spec.gang_config)
+        },
         GangField {
             group: String::new(),
             at: spec.child("groupSchedulingConfig"),
             tokens: tokens(&["spec", "groupSchedulingConfig"]),
+            has_parent: jobset.spec.present,
             value: barrier.and_then(|raw| serde_json::from_str(raw.get()).ok()),
             inner: None,
         },
@@ -41,6 +45,7 @@ fn gang_config(group: &str, path: &[&str], at: &FieldPath, config: Option<&RawVa
         group: group.to_owned(),
         at: at.child("gangConfig"),
         tokens: tokens(&[path, &["gangConfig"]].concat()),
+        has_parent: true,
         value: config.map(|raw| serde_json::from_str(raw.get()).unwrap_or(Value::Null)),
         inner: config.map(|raw| ("gangMode", mode(raw))),
     }

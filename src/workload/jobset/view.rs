@@ -25,8 +25,8 @@ pub(super) const MAX_DEPENDENCIES: usize = 32;
 pub struct JobSet<'a> {
     #[serde(borrow, deserialize_with = "or_default")]
     pub(crate) metadata: Meta<'a>,
-    #[serde(borrow, deserialize_with = "or_default")]
-    pub(crate) spec: Spec<'a>,
+    #[serde(borrow)]
+    pub(crate) spec: Given<Spec<'a>>,
     #[serde(borrow, deserialize_with = "or_default")]
     pub(crate) status: Status<'a>,
 }

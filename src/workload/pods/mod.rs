@@ -6,7 +6,7 @@ use super::child::{Child, Holder, Pods};
 use super::facts::Kind;
 use super::object::Reviewed;
 use super::template::PodSpec;
-use super::view::{Meta, or_default};
+use super::view::{Given, Meta, or_default};
 
 /// `v1` Pod.
 pub static KIND: Kind = Kind {
@@ -22,8 +22,8 @@ pub static KIND: Kind = Kind {
 pub struct Pod<'a> {
     #[serde(borrow, deserialize_with = "or_default")]
     metadata: Meta<'a>,
-    #[serde(borrow, deserialize_with = "or_default")]
-    spec: PodSpec<'a>,
+    #[serde(borrow)]
+    spec: Given<PodSpec<'a>>,
 }
 
 impl Reviewed for Pod<'_> {
@@ -34,7 +34,8 @@ impl Reviewed for Pod<'_> {
     }
 
     fn child(&self) -> Option<Child<'_>> {
-        Some(Child {
+        // Without a spec there is nowhere to write a link, and the apiserver refuses it.
+        self.spec.present.then(|| Child {
             meta: &self.metadata,
             pods: Pods {
                 holder: Holder::Pod,
