@@ -87,5 +87,5 @@ fn is_its_own(kind: &Kind, error: &str) -> bool {
 fn decide(phase: Phase, sent: &Sent, cluster: &Snapshot) -> Option<Decision> {
     let body = body(sent, "ada");
     let review = admission::Review::parse(body.as_bytes()).ok()?;
-    Some(admission::decide(phase, &review, cluster).decision)
+    Some(admission::decide(phase, &review, cluster).ok()?.decision)
 }
