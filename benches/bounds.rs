@@ -4,13 +4,15 @@
 //! `cargo bench --bench bounds`. Each case runs in a process of its own, since a peak of memory can
 //! be read once only.
 
+use std::collections::{HashMap, HashSet};
 use std::process::{Command, ExitCode};
+use std::sync::Arc;
 use std::time::Duration;
 
 use muster::admission::{self, Phase};
 use muster::cli::admit;
 use muster::controller::decide::{self, Seen};
-use muster::gang::SchedulerKind;
+use muster::gang::{Carrier, SchedulerKind, StampHash, Vouched, WorkloadRef};
 use muster::scheduler::{Dialect, Snapshot};
 use muster::workload::{Kind, Object, jobset, pods};
 use serde_json::{Value, json};
@@ -260,6 +262,19 @@ fn largest(case: &str) -> (Value, Snapshot) {
     (stored, cluster)
 }
 
+/// The JobSet carries the stamp of the pod too: else it would be refused before it costs anything.
+fn vouched(body: &str) -> Vouched {
+    let review: Value = serde_json::from_str(body).expect("JSON");
+    let stamp = &review["request"]["object"]["metadata"]["annotations"]["muster.dev/stamp"];
+    let stamp = StampHash::of("workers", stamp.as_str().expect("a stamp"));
+    let carrier = Carrier {
+        kind: jobset::KIND.name,
+        workload: WorkloadRef::new("ml", "train"),
+    };
+    let asked = HashMap::from([(carrier, Arc::new(HashSet::from([stamp])))]);
+    Vouched::Asked(Arc::new(asked))
+}
+
 fn cpu() -> Duration {
     let times = std::fs::read_to_string("/proc/thread-self/schedstat").expect("schedstat");
     let nanoseconds = times.split(' ').next().and_then(|n| n.parse().ok());
@@ -298,7 +313,10 @@ fn run(case: &str, bytes: usize) -> bool {
         }
         false => {
             let (body, scheduler) = body(case, bytes);
-            let cluster = Snapshot::assumed(scheduler, Dialect::V1_37);
+            let mut cluster = Snapshot::assumed(scheduler, Dialect::V1_37);
+            if case.starts_with("forged") {
+                cluster.vouched = vouched(&body);
+            }
             let length = body.len();
             let answer = move || {
                 let answer = admission::answer(Phase::Mutate, body.as_bytes(), &cluster);

@@ -260,7 +260,7 @@ impl<'c> Linked<'c> {
     /// A pod that another scheduler would bind, by itself.
     fn other_scheduler(&self) -> Option<FieldError> {
         let name = self.child.pods.spec.scheduler_name.as_deref();
-        let name = name.unwrap_or("default-scheduler");
+        let name = name.unwrap_or(scheduler::FILLED_IN);
         let (kind, entry) = (self.backend.kind(), self.backend.entry());
         (!entry.fits(name)).then(|| {
             let hint = scheduler::named(name).map_or("", |entry| entry.stray_name_hint);

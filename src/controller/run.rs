@@ -47,7 +47,7 @@ pub(super) async fn run(client: Client, cluster: Cluster, found: &Found, facts: 
     let revivals = Arc::new(Revivals::default());
     let backoffs = Arc::new(Backoffs::default());
     let (sender, partners) = mpsc::unbounded();
-    let stream = watch::<Stored>(&client, &kind, watcher::Config::default())
+    let stream = watch::<Stored>(&client, &kind, watched_kind::workloads(facts))
         .inspect(forget_deleted(
             Arc::clone(&events),
             Arc::clone(&revivals),
@@ -99,7 +99,7 @@ pub(super) async fn run(client: Client, cluster: Cluster, found: &Found, facts: 
         revivals,
         backoffs,
         queues: Queues::new(client.clone()),
-        writer: Writer::new(client.clone(), kind),
+        writer: Writer::new(client.clone(), kind, facts),
         cluster,
         stored,
         pods,

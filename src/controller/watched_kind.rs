@@ -13,8 +13,8 @@ use super::run::watch;
 use super::write::resource;
 use crate::gang::keys;
 use crate::scheduler::object::MANAGED_BY;
-use crate::workload::Facts;
-use crate::workload::facts::Lives;
+use crate::workload::facts::{Lives, Watched};
+use crate::workload::{Facts, object};
 
 /// The kind as kube's client wants it.
 pub(super) fn api_resource(facts: &Facts) -> ApiResource {
@@ -22,9 +22,17 @@ pub(super) fn api_resource(facts: &Facts) -> ApiResource {
     resource(kind.group, kind.version, kind.name)
 }
 
+/// Which workloads of the kind are watched.
+pub(super) fn workloads(facts: &Facts) -> watcher::Config {
+    match facts.watched {
+        Watched::All => watcher::Config::default(),
+        Watched::Labelled => watcher::Config::default().labels(keys::WORKLOAD),
+    }
+}
+
 /// Waits until there is one: of a kind that nobody uses nothing else is watched.
 pub(super) async fn appear(facts: &Facts, client: &Client) {
-    let events = watch::<Stored>(client, &api_resource(facts), watcher::Config::default());
+    let events = watch::<Stored>(client, &api_resource(facts), workloads(facts));
     let mut seen = pin!(events.touched_objects());
     while let Some(seen) = seen.next().await {
         match seen {
@@ -34,9 +42,14 @@ pub(super) async fn appear(facts: &Facts, client: &Client) {
     }
 }
 
-/// Which pods are members: each kind's own, so that no pod is kept twice.
+/// Which pods are members: each kind's own, so that no pod is kept twice. A pod of a Job of another
+/// workload has the labels of both, and belongs to the kind that comes first in the table.
 pub(super) fn members(facts: &Facts) -> String {
-    format!("{},{}", keys::GANG, facts.members.name)
+    let before = object::workloads().take_while(|other| *other != facts);
+    let not_theirs: String = before
+        .map(|other| format!(",!{}", other.members.name))
+        .collect();
+    format!("{},{}{not_theirs}", keys::GANG, facts.members.name)
 }
 
 /// Which objects Muster made for this kind.

@@ -13,6 +13,7 @@ use super::decide::Actions;
 use super::mend::revive::Revival;
 use super::report::condition::ConditionUpdate;
 use crate::scheduler::object::MANAGED_BY;
+use crate::workload::facts::{ConditionList, Facts};
 use crate::workload::keys;
 
 /// The field manager of everything that Muster writes.
@@ -94,14 +95,16 @@ pub(super) struct Writer {
     client: Client,
     /// The kind of workloads.
     workloads: ApiResource,
+    conditions: ConditionList,
     pub recent: RecentWrites,
 }
 
 impl Writer {
-    pub(super) fn new(client: Client, workloads: ApiResource) -> Self {
+    pub(super) fn new(client: Client, workloads: ApiResource, facts: &'static Facts) -> Self {
         Self {
             client,
             workloads,
+            conditions: facts.conditions,
             recent: RecentWrites::default(),
         }
     }
@@ -269,9 +272,12 @@ impl Writer {
             "metadata": {"name": name},
             "status": {"conditions": [condition]},
         });
-        let params = PatchParams::apply(MANAGER).force();
+        let (params, patch) = match self.conditions {
+            ConditionList::Map => (PatchParams::apply(MANAGER).force(), Patch::Apply(patch)),
+            ConditionList::Atomic => (PatchParams::default(), Patch::Strategic(patch)),
+        };
         let api = self.workload_api(workload);
-        match api.patch_status(name, &params, &Patch::Apply(&patch)).await {
+        match api.patch_status(name, &params, &patch).await {
             // Deleted meanwhile.
             Err(kube::Error::Api(status)) if status.code == 404 => {}
             other => {

@@ -33,6 +33,9 @@ pub(crate) const GANG_NAME: &str = "muster.dev/gang-name";
 /// children selects by it. On an object that Muster makes: the part that it is for, absent when it
 /// is for several.
 pub const GANG: &str = "muster.dev/gang";
+/// Label on a ganged workload of a kind of which most objects are in no gang: the reconciler finds it
+/// by that. Its value says nothing.
+pub(crate) const WORKLOAD: &str = "muster.dev/workload";
 /// Annotation on every stamped template: what a link will need later ([`super::Stamp`]).
 pub(crate) const STAMP: &str = "muster.dev/stamp";
 /// Annotation on a resumed workload and its pod templates: the round.

@@ -58,7 +58,9 @@ pub(crate) struct Bearer<'a> {
 pub(crate) enum Verdict {
     /// Muster wrote this stamp for this bearer.
     Good,
-    /// There is no seal, or the key is not known here: another Muster may have written it.
+    /// There is no seal: an earlier version may have written it.
+    Unsealed,
+    /// The key is not known here: another replica may have it.
     Unknown,
     /// The key is known, and the seal is not of this stamp or not of this bearer.
     Broken,
@@ -139,7 +141,7 @@ impl Seals {
     /// Whether Muster wrote a stamp for this bearer.
     pub(crate) fn check(&self, bearer: &Bearer<'_>, text: &str) -> Verdict {
         let Some((content, id, hash)) = split(text) else {
-            return Verdict::Unknown;
+            return Verdict::Unsealed;
         };
         let mut keys = std::iter::once(&self.first).chain(&self.others);
         let Some(key) = keys.find(|key| key.id == id) else {
@@ -291,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stamp_without_a_seal_is_unknown_whatever_it_ends_with() {
+    fn a_stamp_without_a_seal_is_unsealed_whatever_it_ends_with() {
         let seals = seals(1, &[]);
         let odd = [
             "",
@@ -302,7 +304,7 @@ mod tests {
             &format!("{{{OPEN}{}{CLOSE}", "é".repeat(15)),
         ];
         for text in odd {
-            assert_eq!(seals.check(&train(), text), Verdict::Unknown, "{text}");
+            assert_eq!(seals.check(&train(), text), Verdict::Unsealed, "{text}");
             content(text);
         }
     }

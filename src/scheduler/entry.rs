@@ -82,12 +82,15 @@ pub(crate) enum Listens {
     DefaultProfile,
 }
 
+/// The scheduler's name that Kubernetes fills in where a pod has none.
+pub(crate) const FILLED_IN: &str = "default-scheduler";
+
 impl Listens {
     /// The name by default.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::To(name) | Self::Profile(name) => name,
-            Self::DefaultProfile => "default-scheduler",
+            Self::DefaultProfile => FILLED_IN,
         }
     }
 }

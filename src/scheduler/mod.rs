@@ -45,7 +45,7 @@ pub(crate) use abilities::{Abilities, LinkSite, Resume, refusals};
 pub(crate) use args::SchedulerArgs;
 pub use cluster::{JobTemplates, Snapshot};
 pub(crate) use cluster::{Release, Served};
-pub(crate) use entry::{Api, Entry, Listens, Probe};
+pub(crate) use entry::{Api, Entry, FILLED_IN, Listens, Probe};
 pub use kube::core::DynamicObject;
 pub(crate) use marks::Marks;
 pub use namespaces::{Namespaces, NotSeen};

@@ -168,7 +168,7 @@ pub(crate) fn proof(child: &dyn Marked, namespace: &str, seals: &Seals) -> Optio
     };
     Some(match seals.check(&bearer, text) {
         Verdict::Good => Proof::Sealed,
-        Verdict::Unknown | Verdict::Broken => {
+        Verdict::Unsealed | Verdict::Unknown | Verdict::Broken => {
             let carrier = Carrier {
                 kind: parent.kind.name,
                 workload: WorkloadRef::new(namespace, workload),

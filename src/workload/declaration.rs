@@ -7,12 +7,13 @@ use std::collections::BTreeSet;
 use std::str::FromStr;
 
 use crate::gang::duration;
-use crate::gang::{BundleName, FieldError, FieldPath, Located, Policy};
-use crate::gang::{Strictness, TimeoutAction, WorkloadRef};
+use crate::gang::{BundleName, FieldError, FieldPath, Located, Part, Plan, Policy};
+use crate::gang::{SchedulerKind, Strictness, TimeoutAction, WorkloadRef};
 use crate::scheduler;
 
+use super::template::ExistingLink;
 use super::view::{Meta, Scalar};
-use super::{Workload, keys};
+use super::{Reading, Workload, keys};
 
 /// `gangMode`: at which level pods start together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -245,6 +246,67 @@ pub(crate) fn idle_knobs<'m>(
         format!(
             "{} without a gang: {instead}, or remove it",
             idle.join(", ")
+        )
+    })
+}
+
+/// Who suspends a workload.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum SuspendedBy {
+    Anybody,
+    /// Kueue manages it.
+    Kueue,
+}
+
+/// Refuses to suspend a workload that Kueue alone may suspend, and warns of an action that never
+/// happens.
+pub(crate) fn check_suspend(kind: &str, by: SuspendedBy, reading: &mut Reading) {
+    let policy = &reading.plan.policy;
+    let Some(action) = &policy.timeout_action else {
+        return;
+    };
+    if action.value == TimeoutAction::Suspend && by == SuspendedBy::Kueue {
+        let detail = format!(
+            "Kueue alone suspends and resumes the {kind}s of its queues; \
+             use Wait, or Kueue's waitForPodsReady"
+        );
+        let error = FieldError::forbidden(action.at.clone(), detail);
+        reading.errors.push(error);
+    }
+    reading.warnings.extend(idle_timeout_action(policy));
+}
+
+/// The user's own link beside a gang for another scheduler: the two cannot both hold.
+pub(crate) fn refuse_link(
+    link: &ExistingLink,
+    scheduler: Option<&Located<SchedulerKind>>,
+) -> Option<FieldError> {
+    let other = scheduler.filter(|scheduler| link.link.scheduler != scheduler.value)?;
+    let detail = format!(
+        "it links to a gang of {}, but {} says {}; remove one of them",
+        link.link.scheduler, other.at, other.value
+    );
+    Some(FieldError::forbidden(link.at.clone(), detail))
+}
+
+/// Refuses to name partners for bundles that are not there.
+pub(crate) fn check_partners(kind: &str, plan: &Plan, errors: &mut Vec<FieldError>) {
+    let bundled = plan.parts.iter().any(|part| part.bundle().is_some());
+    if let Some(with) = plan.policy.bundle_with.as_ref().filter(|_| !bundled) {
+        let detail = format!(
+            "no gang of this {kind} is in a bundle: set muster.dev/bundle to the name \
+             that the others' gangs have, or remove it"
+        );
+        errors.push(FieldError::forbidden(with.at.clone(), detail));
+    }
+}
+
+/// Warns of a gang that is none.
+pub(crate) fn one_pod(part: &Part) -> Option<String> {
+    (part.size() == 1).then(|| {
+        format!(
+            "{}: a gang of one pod: it starts when that pod fits, as it would without a gang",
+            part.at()
         )
     })
 }

@@ -38,6 +38,8 @@ pub struct Facts {
     pub(crate) level: fn(Level) -> &'static str,
     pub(crate) suspension: Suspension,
     pub(crate) gang_fields: GangFields,
+    pub(crate) watched: Watched,
+    pub(crate) conditions: ConditionList,
     pub(crate) members: Members,
     /// The kind's CRD, where its controller writes Jobs with types of its own: links that those
     /// types lack are lost when it updates a Job.
@@ -61,6 +63,26 @@ pub(crate) enum Suspension {
     Field,
     /// It has no such field.
     None,
+}
+
+/// Which workloads of a kind the reconciler watches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Watched {
+    /// All: most ask for gangs, or may.
+    All,
+    /// Those with the label `muster.dev/workload`, which Muster writes on them: of this kind a cluster
+    /// has many that have nothing to do with gangs.
+    Labelled,
+}
+
+/// What kind of list the conditions in a workload's status are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ConditionList {
+    /// By type: each condition can be applied by itself.
+    Map,
+    /// A whole to server-side apply; a strategic merge patch, which only Kubernetes' own kinds take,
+    /// still merges it by type.
+    Atomic,
 }
 
 /// When the gang fields of a kind may change.

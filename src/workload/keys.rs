@@ -18,7 +18,7 @@ pub(crate) struct Place {
     pub(crate) user: &'static [&'static str],
     /// What Muster itself writes here as an annotation.
     pub(crate) own: &'static [&'static str],
-    /// Whether Muster's label stands here.
+    /// Which label of Muster's stands here.
     pub(crate) labelled: Labelled,
     /// Where a key that has another place belongs.
     pub(crate) elsewhere: fn(&str) -> Option<&'static str>,
@@ -26,11 +26,24 @@ pub(crate) struct Place {
     pub(crate) nearest: &'static [&'static str],
 }
 
-/// Whether the label `muster.dev/gang` may stand at a place.
+/// A label of Muster's that may stand at a place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Labelled {
-    Yes,
+    /// The part that pods belong to.
+    Gang,
+    /// The workload is ganged.
+    Workload,
     No,
+}
+
+impl Labelled {
+    fn key(self) -> Option<&'static str> {
+        match self {
+            Self::Gang => Some(GANG),
+            Self::Workload => Some(WORKLOAD),
+            Self::No => None,
+        }
+    }
 }
 
 /// The keys that may change while a gang lives: the timeouts, and what Muster itself counts and
@@ -59,7 +72,7 @@ pub(crate) fn check_annotation(place: &Place, at: &FieldPath, key: &str) -> Opti
         return None;
     }
     let at = at.key(key);
-    if matches!(key, GANG | INDEX | STAMP | ROUND | REVIVING) {
+    if matches!(key, GANG | INDEX | WORKLOAD | STAMP | ROUND | REVIVING) {
         let reason = "Muster alone writes this key; remove it";
         return Some(FieldError::forbidden(at, reason));
     }
@@ -78,7 +91,7 @@ pub(crate) fn check_annotation(place: &Place, at: &FieldPath, key: &str) -> Opti
 
 /// Refuses `muster.dev/` labels: apart from Muster's own, its keys are annotations.
 fn check_label(place: &Place, at: &FieldPath, key: &str) -> Option<FieldError> {
-    let own = place.labelled == Labelled::Yes && key == GANG;
+    let own = place.labelled.key() == Some(key);
     if !key.starts_with(PREFIX) || own {
         return None;
     }
@@ -89,7 +102,7 @@ fn check_label(place: &Place, at: &FieldPath, key: &str) -> Option<FieldError> {
             "it is read as an annotation, not as a label: move it to annotations",
         ));
     }
-    if key == GANG || key == INDEX {
+    if matches!(key, GANG | INDEX | WORKLOAD) {
         return Some(FieldError::forbidden(at, "Muster alone writes this label"));
     }
     Some(unknown(at, key, place))

@@ -109,6 +109,12 @@ pub trait Workload: Sync {
         Transition::default()
     }
 
+    /// Whether a resume may write the next round into its templates. Else its gangs go on under their
+    /// names.
+    fn may_begin_a_round(&self) -> bool {
+        true
+    }
+
     /// The gangs that live now.
     fn outlook<'p>(&self, plan: &'p Plan, of: &Origin<'_>, pods: &[SeenPod]) -> Outlook<'p>;
 

@@ -63,6 +63,19 @@ pub(crate) struct PodSpec<'a> {
     pub(crate) volumes: Unread<'a, Several<Volume<'a>, MAX_VOLUMES>>,
 }
 
+/// Reads a template that Kubernetes has filled in before anybody sees it: its scheduler's name is
+/// then no word of the user's.
+pub(crate) fn filled_in<'de: 'a, 'a, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Given<PodTemplate<'a>>, D::Error> {
+    let mut template: Given<PodTemplate<'a>> = Given::deserialize(deserializer)?;
+    let name = &mut template.spec.scheduler_name;
+    if name.as_deref() == Some(scheduler::FILLED_IN) {
+        *name = None;
+    }
+    Ok(template)
+}
+
 /// A node attaches far fewer, and a kubelet refuses the rest.
 const MAX_VOLUMES: usize = 1000;
 

@@ -1,10 +1,11 @@
 //! Whether a workload that is about to be stored carries its stamps.
 
 use super::{Pen, Text, stampings};
-use crate::gang::FieldError;
 use crate::gang::seal::{self, Verdict};
+use crate::gang::{FieldError, FieldPath};
 use crate::judge::Judged;
 use crate::scheduler::Marks;
+use crate::workload::facts::Watched;
 use crate::workload::{GangFields, Site, Workload, keys};
 
 /// How closely stamps are looked at.
@@ -27,6 +28,7 @@ pub(crate) fn missing(
     how: Stamps<'_>,
 ) -> Result<Vec<FieldError>, UnknownKey> {
     let mut errors: Vec<FieldError> = Vec::new();
+    errors.extend(unlabelled(workload, judged));
     let (mut first, mut told) = (None, None);
     let text = match how {
         Stamps::Exact(pen) => Text::Sealed(pen),
@@ -47,6 +49,18 @@ pub(crate) fn missing(
         }
     }
     Ok(errors)
+}
+
+/// A workload that the reconciler cannot find has no objects, and its pods wait for ever.
+fn unlabelled(workload: &dyn Workload, judged: &Judged) -> Option<FieldError> {
+    let wanted = workload.facts().watched == Watched::Labelled && judged.backend.is_some();
+    let lacks = wanted && workload.meta().label(keys::WORKLOAD).is_none();
+    lacks.then(|| {
+        let at = FieldPath::new("metadata").child("labels");
+        let why = "Muster finds its gang by this label, and a webhook removed it after Muster's \
+                   mutating webhook";
+        FieldError::required(at.key(keys::WORKLOAD), why)
+    })
 }
 
 fn lost(workload: &dyn Workload) -> String {
@@ -109,7 +123,7 @@ fn is_sealed(
     }
     match pen.seals.check(&pen.bearer(workload, gang), is) {
         Verdict::Good => Ok(true),
-        Verdict::Broken => Ok(false),
+        Verdict::Unsealed | Verdict::Broken => Ok(false),
         Verdict::Unknown => Err(UnknownKey),
     }
 }

@@ -12,6 +12,7 @@ use crate::gang::seal::{Bearer, Called};
 use crate::gang::{Round, Seals};
 use crate::judge::Judged;
 use crate::scheduler::{Marks, Snapshot};
+use crate::workload::facts::Watched;
 use crate::workload::{GangFields, Site, Workload, child, keys, site};
 pub(crate) use missing::{Stamps, UnknownKey, missing};
 pub(crate) use put_back::{put_back, take_back, taken_back};
@@ -144,7 +145,13 @@ pub(crate) fn stamp(
         let scheduler = (keys::SCHEDULER, backend.kind().as_str().to_owned());
         let mode = judged.mode.map(|mode| (keys::GANG_MODE, mode.to_owned()));
         let own: Entries = mode.into_iter().chain([scheduler]).collect();
-        patch.metadata(&[], Some(meta), &BTreeMap::new(), &own);
+        let found: Entries = match workload.facts().watched {
+            Watched::All => BTreeMap::new(),
+            Watched::Labelled => BTreeMap::from([(keys::WORKLOAD, "gang".to_owned())]),
+        };
+        patch.metadata(&[], Some(meta), &found, &own);
+    } else if meta.label(keys::WORKLOAD).is_some() {
+        patch.remove(&["metadata", "labels", keys::WORKLOAD]);
     }
     for (site, marks) in stampings(workload, judged, Text::Sealed(pen)) {
         let renamed = marks

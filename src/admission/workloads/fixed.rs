@@ -74,7 +74,7 @@ pub(crate) fn decide(update: &Update<'_>) -> Result<Decided, Unanswerable> {
 fn round_after(old: &dyn Workload, new: &dyn Workload) -> crate::gang::Round {
     let before = child::round(old.meta());
     let suspended = |workload: &dyn Workload| workload.life() == Life::Suspended;
-    match suspended(old) && !suspended(new) {
+    match suspended(old) && !suspended(new) && old.may_begin_a_round() {
         true => before.next(),
         false => before,
     }

@@ -1,44 +1,53 @@
-//! Jobs: children of other workloads. A Job that asks for a gang itself is refused.
+//! Jobs: children of other workloads, or workloads of their own.
+//!
+//! A Job that carries the stamp of another workload is a child of that. Any other is a workload: one
+//! gang. Its pods are linked one by one when they are created, and not in its template, since its uid
+//! is not known yet when the template is admitted.
 
-use serde::Deserialize;
+pub mod children;
+mod facts;
+mod read;
+mod view;
 
-use super::child::{Child, Holder, Pods};
-use super::facts::Kind;
-use super::object::Reviewed;
-use super::template::PodTemplate;
-use super::view::{Meta, or_default};
+use std::borrow::Cow;
 
-/// `batch/v1` Job.
-pub static KIND: Kind = Kind {
-    group: "batch",
-    version: "v1",
-    name: "Job",
-    plural: "jobs",
+use serde_json::Value;
+
+use super::child::{self, Child, Holder, Pods};
+use super::view::Meta;
+use super::{
+    Admit, Facts, Kind, Life, Origin, Outlook, Reading, Reviewed, SeenPod, Site, Start, Unasked,
+    Workload, keys, object,
 };
+use crate::gang::{Attempt, FieldError, FieldPath, Plan};
 
-/// A Job, as far as its link goes.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-pub struct Job<'a> {
-    #[serde(borrow, deserialize_with = "or_default")]
-    metadata: Meta<'a>,
-    #[serde(borrow, deserialize_with = "or_default")]
-    spec: JobSpec<'a>,
-}
+pub use facts::KIND;
+use facts::{FACTS, TEMPLATE};
+pub(crate) use view::Job;
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct JobSpec<'a> {
-    suspend: Option<bool>,
-    #[serde(borrow, deserialize_with = "or_default")]
-    template: PodTemplate<'a>,
+/// What its pods are in a gang.
+const ROLE: &str = "pods";
+
+const TEMPLATE_PATH: [&str; 2] = ["spec", "template"];
+
+fn template_path() -> FieldPath {
+    FieldPath::new("spec").child("template")
 }
 
 impl Reviewed for Job<'_> {
     const KIND: &'static Kind = &KIND;
+    const FACTS: Option<&'static Facts> = Some(&FACTS);
 
     fn meta(&self) -> &Meta<'_> {
         &self.metadata
+    }
+
+    fn workload(&self) -> Option<&dyn Workload> {
+        let of = self.metadata.controller_kind();
+        let mut others = object::workloads();
+        let child = self.metadata.label(keys::GANG).is_some()
+            || others.any(|facts| Some(facts.kind.name) == of);
+        (!child).then_some(self as &dyn Workload)
     }
 
     fn child(&self) -> Option<Child<'_>> {
@@ -47,13 +56,102 @@ impl Reviewed for Job<'_> {
             meta: &self.metadata,
             pods: Pods {
                 holder: Holder::Template {
-                    path: &["spec", "template"],
-                    suspended: self.spec.suspend == Some(true),
+                    path: &TEMPLATE_PATH,
+                    suspended: self.suspended(),
                 },
                 meta: self.spec.template.metadata.as_ref(),
                 spec: &self.spec.template.spec,
             },
-            unserved: "this version of Muster makes no gangs of plain Jobs; use a JobSet",
+            unserved: "it belongs to a workload that asks for no gang",
         })
+    }
+
+    fn check(&self) -> Result<(), FieldError> {
+        let spec = template_path().child("spec");
+        self.spec.template.spec.check(&spec)
+    }
+}
+
+impl Workload for Job<'_> {
+    fn facts(&self) -> &'static Facts {
+        &FACTS
+    }
+
+    fn meta(&self) -> &Meta<'_> {
+        &self.metadata
+    }
+
+    fn life(&self) -> Life {
+        if self.managed_by_other() {
+            Life::LeftAlone
+        } else if self.metadata.deleting() {
+            Life::Deleting
+        } else if self.finished() {
+            Life::Finished
+        } else if self.suspended() {
+            Life::Suspended
+        } else {
+            Life::Live
+        }
+    }
+
+    fn read(&self, _unasked: Unasked) -> Reading {
+        read::read(self)
+    }
+
+    fn sites(&self) -> Vec<Site<'_>> {
+        let owned = |path: &[&str]| path.iter().map(|&step| step.to_owned()).collect();
+        let template = &self.spec.template;
+        let steps: [(&[&str], bool); 3] = [
+            (&["spec"], self.spec.present),
+            (&TEMPLATE_PATH, template.present),
+            (&["spec", "template", "spec"], template.spec.present),
+        ];
+        let missing = steps.iter().filter(|(_, present)| !present);
+        vec![Site {
+            path: owned(&TEMPLATE_PATH),
+            at: template_path(),
+            missing: missing.map(|(path, _)| owned(path)).collect(),
+            meta: template.metadata.as_ref(),
+            pods: Some(template),
+            role: ROLE,
+            place: &TEMPLATE,
+        }]
+    }
+
+    /// Kubernetes lets the template of a suspended Job change once its pods are gone and it counts as
+    /// not started: always from 1.36 on, and up to 1.35 only if it never was.
+    fn may_begin_a_round(&self) -> bool {
+        self.status.start_time.is_none() && self.status.active == 0
+    }
+
+    fn outlook<'p>(&self, plan: &'p Plan, of: &Origin<'_>, _pods: &[SeenPod]) -> Outlook<'p> {
+        let mut gangs = plan.identities(of.namespace, of.name, of.uid, Attempt::default());
+        for (_, identity) in &mut gangs {
+            identity.round = child::round(&self.metadata);
+        }
+        let start = Start {
+            plan: Cow::Borrowed(plan),
+            stamp: None,
+            gangs,
+        };
+        Outlook {
+            starts: vec![start],
+            ..Outlook::default()
+        }
+    }
+
+    fn children(
+        &self,
+        stored: &Value,
+        of: &Origin<'_>,
+        plan: &Plan,
+        _most: usize,
+        admit: &mut Admit<'_>,
+    ) -> Vec<Value> {
+        match plan.parts.is_empty() {
+            true => Vec::new(),
+            false => children::linked(stored, of, admit),
+        }
     }
 }

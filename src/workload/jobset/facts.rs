@@ -5,7 +5,9 @@ use crate::gang::{
     Attempt, ControllerLabels, FieldError, Identity, Level, Member, PartName, Round, Stamp,
 };
 use crate::workload::child::{Marked, label_path};
-use crate::workload::facts::{Facts, GangFields, Kind, Lives, Members, Prepared, Suspension};
+use crate::workload::facts::{
+    ConditionList, Facts, GangFields, Kind, Lives, Members, Prepared, Suspension, Watched,
+};
 use crate::workload::keys::{self, Labelled, Place};
 use crate::workload::seen::LinkState;
 
@@ -59,6 +61,8 @@ pub(crate) static FACTS: Facts = Facts {
     },
     suspension: Suspension::Field,
     gang_fields: GangFields::Fixed,
+    watched: Watched::All,
+    conditions: ConditionList::Map,
     members: Members {
         name: JOBSET_NAME,
         uid: Some(JOBSET_UID),
@@ -110,7 +114,7 @@ static WORKLOAD: Place = Place {
 pub(crate) static GROUP: Place = Place {
     user: GROUP_KNOBS,
     own: &[keys::STAMP],
-    labelled: Labelled::Yes,
+    labelled: Labelled::Gang,
     elsewhere: |key| {
         let workload = KNOBS.contains(&key);
         workload.then_some("it holds for all gangs: put it on the workload")
@@ -122,7 +126,7 @@ pub(crate) static GROUP: Place = Place {
 pub(crate) static POD_TEMPLATE: Place = Place {
     user: &[],
     own: &[keys::STAMP, keys::ROUND],
-    labelled: Labelled::Yes,
+    labelled: Labelled::Gang,
     elsewhere: |key| {
         if GROUP_KNOBS.contains(&key) {
             Some("put it on the workload or in the ReplicatedJob's template.metadata")

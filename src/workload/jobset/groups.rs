@@ -116,18 +116,8 @@ impl Group<'_> {
         scheduler: Option<&Located<SchedulerKind>>,
         errors: &mut Vec<FieldError>,
     ) {
-        let (Some(link), Some(scheduler)) = (&self.link, scheduler) else {
-            return;
-        };
-        if link.link.scheduler != scheduler.value {
-            errors.push(FieldError::forbidden(
-                link.at.clone(),
-                format!(
-                    "it links to a gang of {}, but {} says {}; remove one of them",
-                    link.link.scheduler, scheduler.at, scheduler.value
-                ),
-            ));
-        }
+        let link = self.link.as_ref();
+        errors.extend(link.and_then(|link| declaration::refuse_link(link, scheduler)));
     }
 
     /// A knob on a group without a gang does nothing.

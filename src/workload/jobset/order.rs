@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use crate::gang::{FieldError, FieldPath, Part, Plan};
+use crate::gang::{FieldError, FieldPath, Part};
 
 use super::group_path;
 use super::view::JobSet;
@@ -103,16 +103,6 @@ impl<'j> Order<'j> {
                 ));
             }
         }
-    }
-}
-
-/// Refuses to name partners for bundles that are not there.
-pub(crate) fn check_partners(plan: &Plan, errors: &mut Vec<FieldError>) {
-    let bundled = plan.parts.iter().any(|part| part.bundle().is_some());
-    if let Some(with) = plan.policy.bundle_with.as_ref().filter(|_| !bundled) {
-        let detail = "no gang of this JobSet is in a bundle: set muster.dev/bundle to the name \
-                      that the others' gangs have, or remove it";
-        errors.push(FieldError::forbidden(with.at.clone(), detail));
     }
 }
 

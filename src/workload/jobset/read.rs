@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use crate::gang::TimeoutAction;
 use crate::gang::{FieldError, FieldPath, Level, Located, Part, PartDraft, PartName};
 use crate::workload::declaration::{self, Mode};
 use crate::workload::template::ExistingLink;
@@ -12,7 +11,7 @@ use super::groups::{self, Group};
 use super::modes::{self, Modes};
 use super::order::{self, Order};
 use super::view::JobSet;
-use super::{annotations_path, barrier, group_path, topology};
+use super::{KIND, annotations_path, barrier, group_path, topology};
 
 /// Reads a JobSet's declaration.
 pub(crate) fn read(jobset: &JobSet<'_>) -> Reading {
@@ -45,7 +44,7 @@ pub(crate) fn read(jobset: &JobSet<'_>) -> Reading {
         return reading;
     }
     check_scheduling(jobset, &modes, &mut reading.errors);
-    check_suspend(jobset, &mut reading);
+    declaration::check_suspend(KIND.name, jobset.suspended_by(), &mut reading);
     check_names(jobset, &mut reading.errors);
     let groups = groups::read(jobset, &mut reading.errors);
     let drafts = match &modes.whole {
@@ -67,7 +66,7 @@ pub(crate) fn read(jobset: &JobSet<'_>) -> Reading {
     }
     order::check_bundles(&order, &reading.plan.parts, &mut reading.errors);
     if !reading.plan.parts.is_empty() {
-        order::check_partners(&reading.plan, &mut reading.errors);
+        declaration::check_partners(KIND.name, &reading.plan, &mut reading.errors);
     }
     let linked = groups.iter().any(|group| group.link.is_some());
     if reading.plan.parts.is_empty() && reading.errors.is_empty() && !linked {
@@ -117,22 +116,6 @@ fn check_scheduling(jobset: &JobSet<'_>, modes: &Modes, errors: &mut Vec<FieldEr
         FieldPath::new("spec").child("scheduling"),
         format!("JobSet's own scheduling and the gang of {asked} exclude each other; remove one"),
     ));
-}
-
-fn check_suspend(jobset: &JobSet<'_>, reading: &mut Reading) {
-    let policy = &reading.plan.policy;
-    let Some(action) = &policy.timeout_action else {
-        return;
-    };
-    if action.value == TimeoutAction::Suspend && jobset.is_kueues() {
-        reading.errors.push(FieldError::forbidden(
-            action.at.clone(),
-            "Kueue alone suspends and resumes the JobSets of its queues; \
-             use Wait, or Kueue's waitForPodsReady",
-        ));
-    }
-    let idle = declaration::idle_timeout_action(policy);
-    reading.warnings.extend(idle);
 }
 
 /// The whole JobSet as one gang.
@@ -249,12 +232,7 @@ fn warn_about_part(
     part: &Part,
     warnings: &mut Vec<String>,
 ) {
-    if part.size() == 1 {
-        warnings.push(format!(
-            "{}: a gang of one pod: it starts when that pod fits, as it would without a gang",
-            part.at()
-        ));
-    }
+    warnings.extend(declaration::one_pod(part));
     let roles = part.roles().iter();
     for i in roles.filter_map(|role| order.position(&role.name)) {
         let spec = &jobset.spec.replicated_jobs[i].template.spec;

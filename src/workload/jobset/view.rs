@@ -4,6 +4,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::gang::FieldPath;
+use crate::workload::declaration::SuspendedBy;
 use crate::workload::keys;
 use crate::workload::template::{ExistingLink, PodTemplate};
 use crate::workload::view::{Given, Meta, Present, Scalar, Several, Text, or_default};
@@ -145,9 +146,12 @@ impl JobSet<'_> {
         state.is_some_and(|state| !state.is_empty())
     }
 
-    /// Whether Kueue suspends and resumes it.
-    pub(crate) fn is_kueues(&self) -> bool {
-        self.metadata.label(keys::KUEUE_QUEUE).is_some()
+    /// Who suspends and resumes it.
+    pub(crate) fn suspended_by(&self) -> SuspendedBy {
+        match self.metadata.label(keys::KUEUE_QUEUE) {
+            Some(_) => SuspendedBy::Kueue,
+            None => SuspendedBy::Anybody,
+        }
     }
 
     pub(crate) fn suspended(&self) -> bool {

@@ -1,6 +1,8 @@
 //! What holds for every LeaderWorkerSet: its API, and which keys may stand where on it.
 
-use crate::workload::facts::{Facts, GangFields, Kind, Lives, Members, Suspension};
+use crate::workload::facts::{
+    ConditionList, Facts, GangFields, Kind, Lives, Members, Suspension, Watched,
+};
 use crate::workload::keys::{self, Labelled, Place};
 
 use super::replica;
@@ -20,6 +22,8 @@ pub(crate) static FACTS: Facts = Facts {
     level: |_| "Replica",
     suspension: Suspension::None,
     gang_fields: GangFields::WithTemplate(REMEDY),
+    watched: Watched::All,
+    conditions: ConditionList::Map,
     members: Members {
         name: replica::NAME,
         // Its pods have no such label. Pods of an earlier set of the same name are being deleted.
@@ -72,7 +76,7 @@ static SET: Place = Place {
 pub(crate) static TEMPLATE: Place = Place {
     user: &[],
     own: &[keys::STAMP],
-    labelled: Labelled::Yes,
+    labelled: Labelled::Gang,
     elsewhere: |key| {
         let set = KNOBS.contains(&key);
         set.then_some("put it on the LeaderWorkerSet's own metadata")

@@ -42,7 +42,7 @@ impl Reviewed for Pod<'_> {
                 meta: Some(&self.metadata),
                 spec: &self.spec,
             },
-            unserved: "this version of Muster makes no gangs of single pods; use a JobSet",
+            unserved: "this version of Muster makes no gangs of single pods; use a Job or a JobSet",
         })
     }
 }

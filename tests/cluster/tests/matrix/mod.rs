@@ -2,6 +2,7 @@
 //! when it does, a restart is a gang again, and a deletion leaves nothing.
 
 mod cell;
+mod job;
 mod replica;
 mod table;
 
@@ -19,6 +20,8 @@ pub enum Row {
     Replica,
     /// Two ReplicatedJobs, each a gang, that start together.
     Bundle,
+    /// A Job by itself.
+    Job,
     /// Each replica of a LeaderWorkerSet.
     LeaderWorkerSet,
     /// The same, whose workers come once the leader is ready.
@@ -26,11 +29,12 @@ pub enum Row {
 }
 
 impl Row {
-    const ALL: [Row; 6] = [
+    const ALL: [Row; 7] = [
         Row::Whole,
         Row::Group,
         Row::Replica,
         Row::Bundle,
+        Row::Job,
         Row::LeaderWorkerSet,
         Row::LeaderReady,
     ];
@@ -41,6 +45,7 @@ impl Row {
             Self::Group => "ReplicatedJob",
             Self::Replica => "Job replica",
             Self::Bundle => "bundle",
+            Self::Job => "Job",
             Self::LeaderWorkerSet => "LWS replica",
             Self::LeaderReady => "LWS, LeaderReady",
         }
@@ -144,6 +149,7 @@ pub fn all() -> Vec<Test> {
             let name = format!("matrix::{}::{row_name}", column.slug());
             let run = move |sandbox| async move {
                 match row {
+                    Row::Job => job::run(sandbox, column).await,
                     Row::LeaderWorkerSet => replica::run(sandbox, column).await,
                     Row::LeaderReady => replica::run_in_order(sandbox, column).await,
                     _ => cell::run(sandbox, column, row).await,

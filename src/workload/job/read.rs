@@ -1,0 +1,122 @@
+//! A Job's declaration: its plan of one gang, and everything that is wrong with it at once.
+
+use crate::gang::{FieldError, FieldPath, Level, PartDraft, PartName, Role};
+use crate::workload::declaration::{self, Mode};
+use crate::workload::{Reading, keys};
+
+use super::facts::{CONTROLLER_LABELS, JOB_NAME, KIND};
+use super::view::Job;
+use super::{ROLE, template_path};
+
+/// The modes of a Job.
+const MODES: declaration::Modes = declaration::Modes {
+    allowed: &[Mode::Off, Mode::Gang],
+    why_not: Some("a Job is one gang: use Gang"),
+};
+
+/// Reads a Job's declaration.
+pub(super) fn read(job: &Job<'_>) -> Reading {
+    let mut reading = Reading {
+        errors: declaration::check_keys(job),
+        ..Reading::default()
+    };
+    let meta = &job.metadata;
+    let annotations = FieldPath::new("metadata").child("annotations");
+    let errors = &mut reading.errors;
+    let mode = declaration::mode_annotation(meta, &annotations, MODES, errors);
+    reading.plan.policy = declaration::policy(meta, &annotations, errors);
+    let Some(mode) = mode.filter(|mode| mode.value != Mode::Off) else {
+        reading.warnings.extend(idle_knobs(job));
+        return reading;
+    };
+    reading.asked = Some(mode.at.clone());
+    check_spec(job, &mode.at, &mut reading.errors);
+    declaration::check_suspend(KIND.name, job.suspended_by(), &mut reading);
+    let min_count = declaration::min_count(meta, &annotations, &mut reading.errors);
+    let bundle = declaration::bundle(meta, &annotations, &mut reading.errors);
+    let at = template_path().child("spec");
+    let template = &job.spec.template;
+    let mut shape = template.shape(&at, &mut reading.errors);
+    if let Some(link) = template.existing_link(&template_path()) {
+        let scheduler = reading.plan.policy.scheduler.as_ref();
+        let refused = declaration::refuse_link(&link, scheduler);
+        reading.errors.extend(refused);
+        reading.warnings.push(format!(
+            "{} already links to a gang of {}: Muster leaves this Job alone",
+            link.at, link.link.scheduler
+        ));
+        return reading;
+    }
+    shape.controller_labels = CONTROLLER_LABELS;
+    let name = meta.given_name();
+    let known = name.map(|name| (JOB_NAME.to_owned(), name.to_owned()));
+    shape.labels.extend(known);
+    let draft = PartDraft {
+        name: PartName::whole(),
+        level: Level::Whole,
+        replicas: 1,
+        roles: vec![Role {
+            name: ROLE.to_owned(),
+            pods: job.pods(),
+            completions: job.completions(),
+            shape,
+            at,
+        }],
+        later: Vec::new(),
+        min_count,
+        bundle,
+        at: mode.at.clone(),
+    };
+    match draft.build() {
+        Ok(part) => reading.plan.parts.extend(part),
+        Err(error) => reading.errors.push(error),
+    }
+    warn(job, &mode.at, &mut reading);
+    if !reading.plan.parts.is_empty() {
+        declaration::check_partners(KIND.name, &reading.plan, &mut reading.errors);
+    }
+    reading
+}
+
+/// What excludes a gang of Muster's.
+fn check_spec(job: &Job<'_>, asked: &FieldPath, errors: &mut Vec<FieldError>) {
+    let spec = FieldPath::new("spec");
+    if job.spec.scheduling.is_some() {
+        errors.push(FieldError::forbidden(
+            spec.child("scheduling"),
+            format!("Kubernetes' own gang and the gang of {asked} exclude each other; remove one"),
+        ));
+    }
+    if job.spec.manual_selector == Some(true) {
+        errors.push(FieldError::forbidden(
+            spec.child("manualSelector"),
+            format!(
+                "the pods of such a Job do not tell which Job they belong to, and the gang of \
+                 {asked} needs it; remove it together with the selector"
+            ),
+        ));
+    }
+}
+
+fn warn(job: &Job<'_>, asked: &FieldPath, reading: &mut Reading) {
+    let warnings = &mut reading.warnings;
+    match &reading.plan.parts[..] {
+        [] if reading.errors.is_empty() => {
+            warnings.push(format!("{asked} asks for a gang, but no pod belongs to it"));
+        }
+        parts => warnings.extend(parts.iter().filter_map(declaration::one_pod)),
+    }
+    let parallelism = job.parallelism();
+    if let Some(completions) = job.spec.completions.filter(|c| *c > parallelism) {
+        warnings.push(format!(
+            "spec.completions: {completions} completions run {parallelism} at a time: the last \
+             wave is smaller than the gang and may wait forever"
+        ));
+    }
+}
+
+fn idle_knobs(job: &Job<'_>) -> Option<String> {
+    let others = [keys::GANG_MODE, keys::ROUND];
+    let instead = format!("set {} to Gang", keys::GANG_MODE);
+    declaration::idle_knobs(std::iter::once(&job.metadata), &others, &instead)
+}
