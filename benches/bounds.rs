@@ -12,7 +12,7 @@ use std::time::Duration;
 use muster::admission::{self, Phase};
 use muster::cli::admit;
 use muster::controller::decide::{self, Seen};
-use muster::gang::{Carrier, SchedulerKind, StampHash, Vouched, WorkloadRef};
+use muster::gang::{Asked, Carrier, SchedulerKind, StampHash, Vouched, WorkloadRef};
 use muster::scheduler::{Dialect, Snapshot};
 use muster::workload::{Kind, Object, jobset, pods};
 use serde_json::{Value, json};
@@ -271,7 +271,10 @@ fn vouched(body: &str) -> Vouched {
         kind: jobset::KIND.name,
         workload: WorkloadRef::new("ml", "train"),
     };
-    let asked = HashMap::from([(carrier, Arc::new(HashSet::from([stamp])))]);
+    let asked = Asked {
+        carried: HashMap::from([(carrier, Arc::new(HashSet::from([stamp])))]),
+        ..Asked::default()
+    };
     Vouched::Asked(Arc::new(asked))
 }
 
@@ -302,6 +305,7 @@ fn run(case: &str, bytes: usize) -> bool {
                     workload: object.workload().expect("a workload"),
                     namespace: "ml",
                     pods: &[],
+                    strangers: &[],
                     made: &[],
                     partners: &[],
                 };

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use common::{Kind, Phase, Snapshot, admission, jobset, pods};
-use muster::gang::{Carrier, SchedulerKind, StampHash, Vouched, WorkloadRef};
+use muster::gang::{Asked, Carrier, SchedulerKind, StampHash, Vouched, WorkloadRef};
 use muster::scheduler::Dialect;
 use serde_json::{Value, json};
 
@@ -217,7 +217,10 @@ fn carrying(pod: &Value, cluster: Snapshot) -> Snapshot {
     };
     let stamp = pod["metadata"]["annotations"]["muster.dev/stamp"].as_str();
     let carried = HashSet::from([StampHash::of("workers", stamp.unwrap())]);
-    let asked = HashMap::from([(carrier, Arc::new(carried))]);
+    let asked = Asked {
+        carried: HashMap::from([(carrier, Arc::new(carried))]),
+        ..Asked::default()
+    };
     Snapshot {
         vouched: Vouched::Asked(Arc::new(asked)),
         ..cluster

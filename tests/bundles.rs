@@ -8,9 +8,9 @@ use kube::core::DynamicObject;
 use muster::cli::admit;
 use muster::controller::bundles::partners;
 use muster::controller::decide::{self, Actions, Seen, State};
-use muster::gang::{Attempt, Identity, PartName, SchedulerKind, WorkloadRef};
+use muster::gang::{Attempt, Identity, PartName, SchedulerKind, StampHash, WorkloadRef};
 use muster::scheduler::{Dialect, Snapshot};
-use muster::workload::seen::{LinkState, PodPhase};
+use muster::workload::seen::{LinkState, PodPhase, Sealed};
 use muster::workload::{Object, SeenPod, jobset};
 use serde_json::{Value, json};
 
@@ -89,7 +89,8 @@ fn pod(uid: &str, index: usize, attempt: u32, phase: PodPhase) -> SeenPod {
         gang: Arc::new(gang),
         role: None,
         stamp: None,
-        unsealed: None,
+        stamped: StampHash::default(),
+        sealed: Sealed::Yes,
         link: LinkState::Linked,
         phase,
         created: None,
@@ -120,6 +121,7 @@ fn decide(at: usize, all: &[Side]) -> Actions {
                 workload: object.workload().unwrap(),
                 namespace: side.text("namespace"),
                 pods: &side.pods,
+                strangers: &[],
                 made: &[],
                 partners: &[],
             });
@@ -138,6 +140,7 @@ fn decide(at: usize, all: &[Side]) -> Actions {
         workload: view,
         namespace: me.text("namespace"),
         pods: &me.pods,
+        strangers: &[],
         made: &me.made,
         partners: &partners,
     };

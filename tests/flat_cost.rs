@@ -9,9 +9,9 @@ use std::time::Duration;
 use kube::core::DynamicObject;
 use muster::cli::admit;
 use muster::controller::decide::{self, Actions, Seen};
-use muster::gang::{Attempt, Identity, PartName, SchedulerKind, Stamp};
+use muster::gang::{Attempt, Identity, PartName, SchedulerKind, Stamp, StampHash};
 use muster::scheduler::{Dialect, Snapshot};
-use muster::workload::seen::{LinkState, PodPhase};
+use muster::workload::seen::{LinkState, PodPhase, Sealed};
 use muster::workload::{Kind, Object, SeenPod, jobset, lws};
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::{Value, json};
@@ -75,6 +75,7 @@ fn decide(
         workload: object.workload().unwrap(),
         namespace: "ml",
         pods,
+        strangers: &[],
         made,
         partners: &[],
     };
@@ -97,7 +98,8 @@ fn pod(index: u32, number: u32, attempt: u32, phase: PodPhase) -> SeenPod {
         gang: Arc::new(gang),
         role: None,
         stamp: None,
-        unsealed: None,
+        stamped: StampHash::default(),
+        sealed: Sealed::Yes,
         link: LinkState::Linked,
         phase,
         created: None,
@@ -157,7 +159,8 @@ fn replicas(count: u32, cluster: &Snapshot) -> impl Fn() -> Actions + use<> {
             gang: Arc::new(gang),
             role: Some(if leads { "leader" } else { "workers" }),
             stamp: leads.then(|| Arc::clone(&stamp)),
-            unsealed: None,
+            stamped: StampHash::default(),
+            sealed: Sealed::Yes,
             ..pod(0, number, 0, PodPhase::Pending)
         }
     });

@@ -433,6 +433,7 @@ fn reconcile(lws: &Value, pods: &[SeenPod], made: &[DynamicObject], cluster: &Sn
         workload: object.workload().unwrap(),
         namespace: "ml",
         pods,
+        strangers: &[],
         made,
         partners: &[],
     };

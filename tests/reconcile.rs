@@ -9,9 +9,9 @@ use k8s_openapi::jiff::Timestamp;
 use kube::core::DynamicObject;
 use muster::cli::admit;
 use muster::controller::decide::{self, Actions, Seen, State};
-use muster::gang::{Attempt, Identity, PartName, Round, SchedulerKind};
+use muster::gang::{Attempt, Identity, PartName, Round, SchedulerKind, StampHash};
 use muster::scheduler::{Dialect, Snapshot};
-use muster::workload::seen::{LinkState, PodPhase};
+use muster::workload::seen::{LinkState, PodPhase, Sealed};
 use muster::workload::{Object, SeenPod, jobset};
 use serde_json::{Value, json};
 
@@ -37,6 +37,7 @@ fn decide(jobset: &Value, pods: &[SeenPod], made: &[DynamicObject], cluster: &Sn
         workload: object.workload().unwrap(),
         namespace: "ml",
         pods,
+        strangers: &[],
         made,
         partners: &[],
     };
@@ -61,7 +62,8 @@ fn pod(index: u32, attempt: u32, phase: PodPhase) -> SeenPod {
         gang: Arc::new(gang),
         role: None,
         stamp: None,
-        unsealed: None,
+        stamped: StampHash::default(),
+        sealed: Sealed::Yes,
         link: LinkState::Linked,
         phase,
         created: None,

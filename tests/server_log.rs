@@ -73,4 +73,10 @@ async fn each_decision_and_each_error_is_one_line() {
         assert_eq!(told[0]["path"], path);
         assert_eq!(told[0]["status"], status);
     }
+    // A caller that goes on does not fill the log.
+    for _ in 0..20 {
+        post(&server, "/mutate", "not json").await;
+    }
+    let told = lines.take();
+    assert!(told.is_empty(), "{told:#?}");
 }

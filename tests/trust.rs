@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use common::{Phase, Review, Snapshot, admission, admit, job, jobset, pods};
 use muster::admission::{Decision, Unanswerable};
-use muster::gang::{Carrier, SchedulerKind, Seals, StampHash, Vouched, WorkloadRef};
+use muster::gang::{Asked, Carrier, SchedulerKind, Seals, StampHash, Vouched, WorkloadRef};
 use muster::scheduler::Dialect;
 use muster::workload::Kind;
 use muster::workload::jobset::{self as jobsets, ChildRef};
@@ -99,7 +99,10 @@ fn asked(cluster: Snapshot, name: &str, carried: &[&Value]) -> Snapshot {
     };
     let carried: HashSet<StampHash> = carried.iter().map(hash).collect();
     Snapshot {
-        vouched: Vouched::Asked(Arc::new(HashMap::from([(carrier, Arc::new(carried))]))),
+        vouched: Vouched::Asked(Arc::new(Asked {
+            carried: HashMap::from([(carrier.clone(), Arc::new(carried))]),
+            lately: HashSet::from([carrier]),
+        })),
         ..cluster
     }
 }
@@ -138,7 +141,10 @@ fn a_sealed_stamp_is_good_for_no_other_workload_namespace_or_text() {
             panic!("{answer:?}");
         };
         // Whoever made it up is refused once its workload was asked.
-        let asked = HashMap::from([(carrier, Arc::default())]);
+        let asked = Asked {
+            lately: HashSet::from([carrier]),
+            ..Asked::default()
+        };
         let cluster = Snapshot {
             vouched: Vouched::Asked(Arc::new(asked)),
             ..cluster.clone()
@@ -179,7 +185,7 @@ fn a_bare_pod_dressed_as_a_leader_gets_no_queue_and_no_priority() {
     for phase in [Phase::Mutate, Phase::Validate] {
         let decision = decide(phase, &pods::KIND, (None, &pod), "ml", &cluster);
         insta::allow_duplicates! {
-            insta::assert_snapshot!(refusal(decision.unwrap()), @"metadata.annotations[muster.dev/stamp]: Forbidden: Muster has not sealed this stamp for the LeaderWorkerSet ml/serve, and no template of that LeaderWorkerSet carries it; only Muster writes stamps: remove it together with the label muster.dev/gang, or ask for a gang on the workload");
+            insta::assert_snapshot!(refusal(decision.unwrap()), @"metadata.annotations[muster.dev/stamp]: Forbidden: Muster has not sealed this stamp for a child of the LeaderWorkerSet ml/serve, and no template of that LeaderWorkerSet carries it; only Muster writes stamps: remove it together with the label muster.dev/gang, or ask for a gang on the workload");
         }
     }
 }

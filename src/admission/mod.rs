@@ -15,6 +15,7 @@ mod workloads;
 pub use json_patch::Patch;
 pub use review::{Operation, Review};
 
+use crate::gang::field::shorten;
 use crate::gang::{Carrier, FieldError};
 use crate::scheduler::Snapshot;
 use crate::workload::{Life, Object, Workload, keys};
@@ -143,7 +144,7 @@ pub struct Answer {
 #[derive(Debug, thiserror::Error)]
 pub enum Unanswerable {
     /// It is not JSON, or not an AdmissionReview.
-    #[error("the body is not an AdmissionReview: {0}")]
+    #[error("the body is not an AdmissionReview: {}", shorten(.0.to_string()))]
     Malformed(#[from] serde_json::Error),
     /// It is a review that Muster does not handle.
     #[error("{0}")]

@@ -12,9 +12,19 @@ use serde::{Deserialize, de::IgnoredAny};
 use serde_json::value::RawValue;
 
 use super::Unanswerable;
+use crate::gang::field::shorten;
 use crate::workload::object::{self, Seed};
 use crate::workload::view::{Meta, Text};
 use crate::workload::{Kind, Object};
+
+/// The apiserver writes a UUID.
+const MAX_UID: usize = 128;
+/// A DNS label.
+const MAX_NAMESPACE: usize = 63;
+/// A DNS subdomain.
+const MAX_NAME: usize = 253;
+/// Longer than those of service accounts; a certificate's or a token's may be long.
+const MAX_USERNAME: usize = 4096;
 
 const API_VERSION: &str = "admission.k8s.io/v1";
 
@@ -67,9 +77,29 @@ impl<'a> Review<'a> {
             // Either the envelope is broken, or an object does not fit its view: look again.
             Err(_) => Self::from_envelope(serde_json::from_slice::<Envelope<'a, Raw<'a>>>(body)?)?,
         };
+        review.check_lengths()?;
         let objects = if review.old_object.is_some() { 2 } else { 1 };
         review.size = body.len() / objects;
         Ok(review)
+    }
+
+    /// These texts come back in answers, and go on into the log: none is longer than in Kubernetes.
+    fn check_lengths(&self) -> Result<(), Unanswerable> {
+        let fields = [
+            ("uid", Some(&self.uid), MAX_UID),
+            ("namespace", self.namespace.as_ref(), MAX_NAMESPACE),
+            ("name", self.name.as_ref(), MAX_NAME),
+            ("user name", self.username.as_ref(), MAX_USERNAME),
+        ];
+        for (field, text, most) in fields {
+            let bytes = text.map_or(0, |text| text.len());
+            if bytes > most {
+                return Err(Unanswerable::Unsupported(format!(
+                    "the request's {field} has {bytes} bytes; at most {most} are taken"
+                )));
+            }
+        }
+        Ok(())
     }
 
     fn from_envelope<S: Slot<'a>>(envelope: Envelope<'a, S>) -> Result<Self, Unanswerable> {
@@ -78,7 +108,9 @@ impl<'a> Review<'a> {
         let kind = envelope.kind.as_deref().unwrap_or_default();
         if version != API_VERSION || kind != "AdmissionReview" {
             return unsupported(format!(
-                "expected {API_VERSION} AdmissionReview, got {version:?} {kind:?}"
+                "expected {API_VERSION} AdmissionReview, got {} {}",
+                shorten(format!("{version:?}")),
+                shorten(format!("{kind:?}"))
             ));
         }
         let Some(request) = envelope.request else {
@@ -93,8 +125,9 @@ impl<'a> Review<'a> {
         let kind = match request.kind {
             Some(KindRead::Known(kind)) => kind,
             Some(KindRead::Other(other)) => {
+                let other = shorten(format!("{other:?}"));
                 return unsupported(format!(
-                    "{other:?} is not a kind that Muster handles ({}): the webhook configuration \
+                    "{other} is not a kind that Muster handles ({}): the webhook configuration \
                      sends too much",
                     object::names().join(", ")
                 ));

@@ -19,23 +19,35 @@ pub(super) fn of(
     namespace: &str,
     cluster: &Snapshot,
 ) -> Result<Trust, Unanswerable> {
-    match child::proof(child.meta, namespace, &cluster.seals) {
+    let (carrier, stamp) = match child::proof(child.meta, namespace, &cluster.seals) {
         // Without a stamp or a workload there is nothing to believe, and the reading says so.
-        None | Some(Proof::Sealed) => Ok(Trust::Good),
-        Some(Proof::Unsealed(carrier, stamp)) => match cluster.vouched.of(&carrier, stamp) {
-            Word::Carried => Ok(Trust::Good),
-            Word::Denied => Ok(Trust::Forged(forged(&carrier))),
-            Word::NotAsked => Err(Unanswerable::StampNotKnown(carrier)),
-        },
+        None | Some(Proof::Sealed) => return Ok(Trust::Good),
+        Some(Proof::None) => return Ok(Trust::Forged(forged("of any workload"))),
+        Some(Proof::Unsealed(carrier, stamp)) => (carrier, stamp),
+    };
+    // Nobody is asked about what cannot be read anyway: the reading says what is wrong with it.
+    if child::stamp(child.meta).is_err() {
+        return Ok(Trust::Good);
+    }
+    match cluster.vouched.of(&carrier, stamp) {
+        Word::Carried => Ok(Trust::Good),
+        Word::NotAsked if cluster.namespaces.knows(namespace) => {
+            Err(Unanswerable::StampNotKnown(carrier))
+        }
+        Word::NotAsked => Err(Unanswerable::NamespaceNotSeen(namespace.to_owned())),
+        Word::Denied => {
+            let Carrier { kind, workload } = &carrier;
+            Ok(Trust::Forged(forged(&format!(
+                "of the {kind} {workload}, and no template of that {kind} carries it"
+            ))))
+        }
     }
 }
 
-fn forged(carrier: &Carrier) -> FieldError {
-    let Carrier { kind, workload } = carrier;
+fn forged(whose: &str) -> FieldError {
     let detail = format!(
-        "Muster has not sealed this stamp for the {kind} {workload}, and no template of that {kind} \
-         carries it; only Muster writes stamps: remove it together with the label muster.dev/gang, \
-         or ask for a gang on the workload"
+        "Muster has not sealed this stamp for a child {whose}; only Muster writes stamps: remove it \
+         together with the label muster.dev/gang, or ask for a gang on the workload"
     );
     FieldError::forbidden(child::stamp_path(), detail)
 }

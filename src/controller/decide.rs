@@ -26,6 +26,8 @@ pub struct Seen<'a> {
     pub namespace: &'a str,
     /// Its members.
     pub pods: &'a [SeenPod],
+    /// Pods that say that they are members, and are not believed.
+    pub strangers: &'a [SeenPod],
     /// What Muster has made for it.
     pub made: &'a [DynamicObject],
     /// The workloads that it names in `muster.dev/bundle-with`.
@@ -118,7 +120,7 @@ pub fn decide(seen: &Seen<'_>, cluster: &Snapshot) -> Actions {
         _ => Vec::new(),
     };
     let kept: HashSet<&str> = wanted.iter().filter_map(name).collect();
-    let used = InUse::by(seen.pods);
+    let used = InUse::by(seen.pods.iter().chain(seen.strangers));
     let deletable = |object: &&DynamicObject| {
         let kept = name(object).is_some_and(|name| kept.contains(name));
         let going = object.metadata.deletion_timestamp.is_some();

@@ -3,21 +3,53 @@
 //! Grouped once for each look, so that a look costs what the workload has pods, and not its gangs
 //! times its pods. Pure.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
-use crate::gang::{GangKey, Identity, Round};
-use crate::workload::seen::{LinkState, PodPhase};
+use crate::gang::{GangKey, Identity, Round, StampHash};
+use crate::workload::seen::{LinkState, PodPhase, Sealed};
 use crate::workload::{SeenPod, Workload, site};
 
-/// Drops the pods that neither a seal nor the stored workload vouches for. A seal holds for a workload's
-/// name, and pods may be found by its uid.
-pub(super) fn keep_trusted(pods: &mut Vec<SeenPod>, workload: &dyn Workload) {
-    let name = workload.meta().name.as_deref().unwrap_or_default();
-    pods.retain(|pod| pod.gang.workload == name);
-    // Nothing is read of the workload where all have seals, as they do but after the loss of a key.
-    if pods.iter().any(|pod| pod.unsealed.is_some()) {
-        let carried = site::carried(workload);
-        pods.retain(|pod| pod.unsealed.is_none_or(|stamp| carried.contains(&stamp)));
+/// The pods of a workload, by what can be believed of them.
+#[derive(Debug, Default)]
+pub(super) struct Pods {
+    /// Its members. One whose stamp is not stored anywhere has none: no object is made from it.
+    pub(super) members: Vec<SeenPod>,
+    /// Pods that say so and are none. What they seem to belong to is not deleted under them: a key may
+    /// have been lost since they were admitted.
+    pub(super) strangers: Vec<SeenPod>,
+}
+
+impl Pods {
+    /// A member has a seal for the workload's name, or its stamp is stored with the workload or one of
+    /// its revisions. A seal alone says that Muster was asked to stamp such a workload, and not that
+    /// it was ever stored: what objects are made of must be.
+    pub(super) fn sort(
+        pods: Vec<SeenPod>,
+        workload: &dyn Workload,
+        revisions: &HashSet<StampHash>,
+    ) -> Self {
+        let name = workload.meta().name.as_deref().unwrap_or_default();
+        // Nothing is read of the workload where nobody needs it.
+        let needed = |pod: &SeenPod| pod.sealed == Sealed::No || pod.stamp.is_some();
+        let carried = match pods.iter().any(needed) {
+            true => site::carried(workload),
+            false => HashSet::new(),
+        };
+        let stored =
+            |pod: &SeenPod| carried.contains(&pod.stamped) || revisions.contains(&pod.stamped);
+        let mut sorted = Self::default();
+        for mut pod in pods {
+            let known = pod.sealed == Sealed::Yes || stored(&pod);
+            if !known || pod.gang.workload != name {
+                sorted.strangers.push(pod);
+                continue;
+            }
+            if pod.stamp.is_some() && !stored(&pod) {
+                pod.stamp = None;
+            }
+            sorted.members.push(pod);
+        }
+        sorted
     }
 }
 
@@ -81,7 +113,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::gang::{Attempt, PartName, StampHash};
+    use crate::gang::{Attempt, PartName, Stamp};
     use crate::workload::Object;
 
     fn gang(index: Option<u32>, whole: u32, own: u32) -> Identity {
@@ -156,18 +188,39 @@ mod tests {
             workload: workload.to_owned(),
             ..gang(None, 0, 0)
         };
-        let unsealed = |uid: &str, stamp: &str| SeenPod {
-            unsealed: Some(StampHash::of("workers", stamp)),
+        let stamped = |uid: &str, sealed, stamp: &str| SeenPod {
+            sealed,
+            stamped: StampHash::of("workers", stamp),
             ..pod(uid, of("train"))
         };
-        let mut pods = vec![
+        let plans = |pod: SeenPod| SeenPod {
+            stamp: Stamp::parse(r#"{"scheduler":"x","level":"Whole","size":1,"quorum":1}"#)
+                .ok()
+                .map(Arc::new),
+            ..pod
+        };
+        let pods = vec![
             pod("sealed", of("train")),
             pod("other", of("serve")),
-            unsealed("carried", "{}"),
-            unsealed("forged", r#"{"size":1}"#),
+            stamped("carried", Sealed::No, "{}"),
+            stamped("forged", Sealed::No, r#"{"size":1}"#),
+            plans(stamped("stored", Sealed::Yes, "{}")),
+            plans(stamped("revision", Sealed::Yes, r#"{"size":2}"#)),
+            plans(stamped("asked-for", Sealed::Yes, r#"{"size":3}"#)),
         ];
-        keep_trusted(&mut pods, object.workload().unwrap());
-        let uids: Vec<&str> = pods.iter().map(|pod| pod.uid.as_str()).collect();
-        assert_eq!(uids, ["sealed", "carried"]);
+        let revisions = HashSet::from([StampHash::of("workers", r#"{"size":2}"#)]);
+        let sorted = Pods::sort(pods, object.workload().unwrap(), &revisions);
+        let uids =
+            |pods: &[SeenPod]| -> Vec<String> { pods.iter().map(|pod| pod.uid.clone()).collect() };
+        let members = ["sealed", "carried", "stored", "revision", "asked-for"];
+        assert_eq!(uids(&sorted.members), members);
+        assert_eq!(uids(&sorted.strangers), ["other", "forged"]);
+        let plans = sorted.members.iter().filter(|pod| pod.stamp.is_some());
+        let plans: Vec<&str> = plans.map(|pod| pod.uid.as_str()).collect();
+        assert_eq!(
+            plans,
+            ["stored", "revision"],
+            "no object is made of what was never stored"
+        );
     }
 }

@@ -83,9 +83,9 @@ pub(super) struct InUse<'a> {
 type Start<'a> = (u32, Option<&'a str>, Option<(u32, u32)>);
 
 impl<'a> InUse<'a> {
-    pub(super) fn by(pods: &'a [SeenPod]) -> Self {
+    pub(super) fn by(pods: impl Iterator<Item = &'a SeenPod>) -> Self {
         let mut used = Self::default();
-        for pod in pods.iter().filter(|pod| pod.phase.is_live()) {
+        for pod in pods.filter(|pod| pod.phase.is_live()) {
             let gang = &pod.gang;
             used.uids.insert(&gang.uid);
             let replica = gang.index.map(|index| (index, gang.attempt.own));

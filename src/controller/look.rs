@@ -1,5 +1,6 @@
 //! One look at a workload: caches in, writes out. What to write is decided elsewhere.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,12 +15,13 @@ use super::bundles::partner_index::look_up;
 use super::cache::by_owner::ByOwner;
 use super::cache::stored::Stored;
 use super::decide::{self, Actions, Seen};
-use super::gang_members;
+use super::gang_members::Pods;
 use super::mend::nudge::Sleepers;
 use super::mend::queues::Queues;
 use super::mend::revive::{Revival, Revivals};
 use super::report::condition::Conditions;
 use super::report::events::{EventPublisher, Refusal, Report};
+use super::revisions::Revisions;
 use super::watched_kind::known_as;
 use super::write::{Done, Error, Outcome, Writer};
 use crate::gang::TimeoutAction;
@@ -46,6 +48,7 @@ pub(super) struct Context {
     pub conditions: Conditions,
     pub queues: Queues,
     pub revivals: Arc<Revivals>,
+    pub revisions: Arc<Revisions>,
     pub backoffs: Arc<Backoffs>,
 }
 
@@ -73,7 +76,11 @@ pub(super) async fn look(workload: Arc<Stored>, context: Arc<Context>) -> Result
     if !context.is_filled() {
         return Ok(Action::requeue(UNFILLED));
     }
-    let pods = context.members(&workload, view);
+    let pods = context.pods_of(&workload, view).await;
+    let Pods {
+        members: pods,
+        strangers,
+    } = pods;
     let made = context.made(&workload);
     let (made, behind) = context.writer.recent.lay_over(uid, made);
     let cluster = context.cluster.load();
@@ -83,6 +90,7 @@ pub(super) async fn look(workload: Arc<Stored>, context: Arc<Context>) -> Result
         workload: view,
         namespace,
         pods: &pods,
+        strangers: &strangers,
         made: &made,
         partners: &partners,
     };
@@ -136,12 +144,22 @@ impl Context {
         self.pods.is_filled() && self.objects.iter().all(|made| made.is_filled())
     }
 
-    /// The pods whose stamps are Muster's own. Anybody may have made the others.
-    fn members(&self, workload: &Stored, view: &dyn Workload) -> Vec<SeenPod> {
+    fn found(&self, workload: &Stored) -> Vec<SeenPod> {
         let owner = known_as(self.facts, workload);
-        let mut pods = self.pods.of(workload.namespace(), owner);
-        gang_members::keep_trusted(&mut pods, view);
-        pods
+        self.pods.of(workload.namespace(), owner)
+    }
+
+    async fn pods_of(&self, workload: &Stored, view: &dyn Workload) -> Pods {
+        let pods = self.found(workload);
+        let client = self.writer.client();
+        let revisions = self.revisions.of(client, self.facts, workload, view, &pods);
+        let revisions = revisions.await;
+        Pods::sort(pods, view, &revisions)
+    }
+
+    /// The members of a partner: of a kind that makes bundles, and so has no revisions.
+    fn members(&self, workload: &Stored, view: &dyn Workload) -> Vec<SeenPod> {
+        Pods::sort(self.found(workload), view, &HashSet::new()).members
     }
 
     fn made(&self, workload: &Stored) -> Vec<DynamicObject> {

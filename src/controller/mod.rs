@@ -5,7 +5,7 @@
 //!
 //! - What is looked at: [`observe`] (pods), `gang_members` (pods by gang), `gang_objects` (what
 //!   Muster has made), `gang_status` (how a gang stands).
-//! - `cache`: what the watches show, by workload.
+//! - `cache`: what the watches show, by workload. `revisions`: what templates a workload had before.
 //! - [`watched_kind`]: how the members and objects of a kind of workload are found.
 //! - [`bundles`]: gangs that start together with gangs of other workloads.
 //! - `report`: events and the condition.
@@ -27,6 +27,7 @@ mod mend;
 mod namespaces;
 pub mod observe;
 mod report;
+pub(crate) mod revisions;
 mod run;
 mod watched_kind;
 mod write;

@@ -29,6 +29,7 @@ use super::mend::revive::Revivals;
 use super::observe::{self, WatchedPod};
 use super::report::condition::Conditions;
 use super::report::events::EventPublisher;
+use super::revisions::Revisions;
 use super::watched_kind;
 use super::write::{Writer, owners, resource};
 use crate::gang::Seals;
@@ -45,12 +46,14 @@ pub(super) async fn run(client: Client, cluster: Cluster, found: &Found, facts: 
     let stored = writer.as_reader();
     let events = Arc::new(EventPublisher::new(client.clone(), kind.clone()));
     let revivals = Arc::new(Revivals::default());
+    let revisions = Arc::new(Revisions::default());
     let backoffs = Arc::new(Backoffs::default());
     let (sender, partners) = mpsc::unbounded();
     let stream = watch::<Stored>(&client, &kind, watched_kind::workloads(facts))
         .inspect(forget_deleted(
             Arc::clone(&events),
             Arc::clone(&revivals),
+            Arc::clone(&revisions),
             Arc::clone(&backoffs),
         ))
         .reflect(writer)
@@ -97,6 +100,7 @@ pub(super) async fn run(client: Client, cluster: Cluster, found: &Found, facts: 
         sleepers: Sleepers::default(),
         conditions: Conditions::default(),
         revivals,
+        revisions,
         backoffs,
         queues: Queues::new(client.clone()),
         writer: Writer::new(client.clone(), kind, facts),
@@ -175,6 +179,7 @@ fn workload_of(pod: &WatchedPod, label: &str, kind: &ApiResource) -> Option<Obje
 fn forget_deleted(
     events: Arc<EventPublisher>,
     revivals: Arc<Revivals>,
+    revisions: Arc<Revisions>,
     backoffs: Arc<Backoffs>,
 ) -> impl FnMut(&watcher::Result<Event<Stored>>) {
     let mut listed = HashSet::new();
@@ -182,6 +187,7 @@ fn forget_deleted(
         Ok(Event::Delete(workload)) => {
             events.forget(workload.uid());
             revivals.forget(workload.uid());
+            revisions.forget(workload.uid());
             backoffs.succeeded(workload.uid());
         }
         Ok(Event::Init) => listed.clear(),
@@ -191,6 +197,7 @@ fn forget_deleted(
         Ok(Event::InitDone) => {
             events.keep_only(&listed);
             revivals.keep_only(&listed);
+            revisions.keep_only(&listed);
             backoffs.keep_only(&listed);
             listed = HashSet::new();
         }

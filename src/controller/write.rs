@@ -109,6 +109,10 @@ impl Writer {
         }
     }
 
+    pub(super) fn client(&self) -> &Client {
+        &self.client
+    }
+
     /// Applies and deletes what was decided for the workload of a uid. What was done before an error is
     /// in `done` too.
     pub(super) async fn carry_out(

@@ -32,4 +32,4 @@ pub(crate) use policy::{Located, Policy, Strictness, TimeoutAction};
 pub use reference::WorkloadRef;
 pub use seal::{KeyBytes, Seals, StampHash};
 pub(crate) use shape::{ControllerLabels, KeptApart, Shape};
-pub use vouched::{Carried, Carrier, Vouched};
+pub use vouched::{Asked, Carried, Carrier, Vouched};

@@ -23,6 +23,11 @@ impl WorkloadRef {
     /// Reads a reference that stands on a workload of the namespace `home`.
     pub(crate) fn parse(text: &str, home: &str) -> Option<Self> {
         let (namespace, name) = text.split_once('/').unwrap_or((home, text));
+        Self::checked(namespace, name)
+    }
+
+    /// The workload of this name in this namespace, where both are names.
+    pub(crate) fn checked(namespace: &str, name: &str) -> Option<Self> {
         (is_dns_label(namespace) && is_dns_subdomain(name)).then(|| Self::new(namespace, name))
     }
 

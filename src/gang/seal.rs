@@ -192,7 +192,7 @@ fn split(text: &str) -> Option<(&str, &str, &str)> {
 }
 
 /// By which a stamp is found again among those that a workload's stored templates carry.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct StampHash([u8; 16]);
 
 impl StampHash {

@@ -28,8 +28,17 @@ pub enum Vouched {
     /// There is no cluster to ask.
     #[default]
     Nobody,
-    /// The workloads that were asked lately.
-    Asked(Arc<HashMap<Carrier, Carried>>),
+    /// What was asked.
+    Asked(Arc<Asked>),
+}
+
+/// The workloads that were asked.
+#[derive(Debug, Clone, Default)]
+pub struct Asked {
+    /// What they carry. A word for a stamp holds for long: most workloads are never changed.
+    pub carried: HashMap<Carrier, Carried>,
+    /// Those whose word against a stamp holds too: they were asked a moment ago.
+    pub lately: HashSet<Carrier>,
 }
 
 /// What is known of one stamp.
@@ -39,20 +48,23 @@ pub(crate) enum Word {
     Carried,
     /// It does not, or there is no such workload.
     Denied,
-    /// The workload was not asked yet.
+    /// The workload was not asked, or too long ago to say no.
     NotAsked,
 }
 
 impl Vouched {
     pub(crate) fn of(&self, carrier: &Carrier, stamp: StampHash) -> Word {
-        let carried = match self {
+        let asked = match self {
             Self::Nobody => return Word::Denied,
-            Self::Asked(workloads) => workloads.get(carrier),
+            Self::Asked(asked) => asked,
         };
-        match carried.map(|carried| carried.contains(&stamp)) {
-            Some(true) => Word::Carried,
-            Some(false) => Word::Denied,
-            None => Word::NotAsked,
+        let carried = asked.carried.get(carrier);
+        if carried.is_some_and(|carried| carried.contains(&stamp)) {
+            Word::Carried
+        } else if asked.lately.contains(carrier) {
+            Word::Denied
+        } else {
+            Word::NotAsked
         }
     }
 }
@@ -68,11 +80,16 @@ mod tests {
             workload: WorkloadRef::new("ml", name),
         };
         let (good, other) = (StampHash::of("a", "{}"), StampHash::of("b", "{}"));
-        let asked = HashMap::from([(carrier("train"), Arc::new(HashSet::from([good])))]);
-        let vouched = Vouched::Asked(Arc::new(asked));
+        let carried = |name| (carrier(name), Arc::new(HashSet::from([good])));
+        let vouched = Vouched::Asked(Arc::new(Asked {
+            carried: HashMap::from([carried("train"), carried("long-ago")]),
+            lately: HashSet::from([carrier("train")]),
+        }));
         assert_eq!(vouched.of(&carrier("train"), good), Word::Carried);
         assert_eq!(vouched.of(&carrier("train"), other), Word::Denied);
         assert_eq!(vouched.of(&carrier("serve"), good), Word::NotAsked);
+        assert_eq!(vouched.of(&carrier("long-ago"), good), Word::Carried);
+        assert_eq!(vouched.of(&carrier("long-ago"), other), Word::NotAsked);
         assert_eq!(Vouched::Nobody.of(&carrier("train"), good), Word::Denied);
     }
 }

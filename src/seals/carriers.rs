@@ -10,14 +10,15 @@ use kube::api::{Api, ApiResource, DynamicObject};
 use kube::core::GroupVersionKind;
 use tokio::time::Instant;
 
-use crate::gang::{Carried, Carrier, StampHash, Vouched};
+use crate::controller::revisions;
+use crate::gang::{Asked, Carried, Carrier, StampHash, Vouched};
 use crate::workload::{Facts, Object, object, site};
 
-/// How long the word of a workload that carries stamps holds. Long, since most are never changed.
+/// How long the word of a workload for a stamp holds.
 const HOLDS: Duration = Duration::from_secs(5 * 60);
 
-/// How long the word of one holds that carries none, or does not exist. Its child may be there before
-/// it is seen everywhere.
+/// How long its word against one holds: it may change, and a child may be there before its workload is
+/// seen everywhere.
 const DENIES: Duration = Duration::from_secs(10);
 
 /// How many are remembered; the oldest goes first.
@@ -26,71 +27,124 @@ const MOST: usize = 1_000;
 /// An answer of the apiserver that takes longer is given up.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Between two that are asked: whoever invents workloads must not burden the apiserver.
-const PAUSE: Duration = Duration::from_millis(20);
+/// After each that is asked: whoever invents workloads must not burden the apiserver.
+const PAUSE: Duration = Duration::from_millis(50);
 
-/// The workloads that were asked.
+/// The workloads that were asked, and when.
 #[derive(Default)]
 pub(super) struct Carriers(HashMap<Carrier, (Carried, Instant)>);
 
 impl Carriers {
-    /// Asks a workload, and returns what all that were asked say.
-    pub(super) async fn ask(&mut self, client: &Client, carrier: Carrier) -> Vouched {
-        let now = Instant::now();
-        self.forget(now);
-        if !self.0.contains_key(&carrier) {
-            let asked = tokio::time::timeout(PATIENCE, ask(client, &carrier)).await;
-            tokio::time::sleep(PAUSE).await;
-            match asked {
-                Ok(Ok(carried)) => self.note(carrier, carried, now),
-                Ok(Err(error)) => {
-                    tracing::warn!(kind = carrier.kind, workload = %carrier.workload, %error, "cannot read the workload of a child");
-                }
-                Err(_) => tracing::warn!(workload = %carrier.workload, "the apiserver is slow"),
-            }
-        }
-        self.vouched()
-    }
-
-    fn note(&mut self, carrier: Carrier, carried: HashSet<StampHash>, now: Instant) {
-        let holds = if carried.is_empty() { DENIES } else { HOLDS };
-        self.0.insert(carrier, (Arc::new(carried), now + holds));
-    }
-
-    /// Drops what no longer holds, and makes room for one.
-    fn forget(&mut self, now: Instant) {
-        self.0.retain(|_, (_, until)| *until > now);
+    /// Notes what a workload carries.
+    pub(super) fn note(&mut self, carrier: Carrier, carried: HashSet<StampHash>, now: Instant) {
+        self.0.retain(|_, (_, asked)| now < *asked + HOLDS);
         if self.0.len() >= MOST {
-            let oldest = self.0.iter().min_by_key(|(_, (_, until))| *until);
+            let oldest = self.0.iter().min_by_key(|(_, (_, asked))| *asked);
             if let Some(oldest) = oldest.map(|(carrier, _)| carrier.clone()) {
                 self.0.remove(&oldest);
             }
         }
+        self.0.insert(carrier, (Arc::new(carried), now));
     }
 
-    fn vouched(&self) -> Vouched {
+    /// What all of them say now.
+    pub(super) fn vouched(&self, now: Instant) -> Vouched {
+        let lately = |asked: Instant| now < asked + DENIES;
         let words = self.0.iter();
-        let words = words.map(|(carrier, (carried, _))| (carrier.clone(), Arc::clone(carried)));
-        Vouched::Asked(Arc::new(words.collect()))
+        let carried = words.clone();
+        let carried = carried.map(|(carrier, (carried, _))| (carrier.clone(), carried.clone()));
+        let lately = words.filter(|(_, (_, asked))| lately(*asked));
+        Vouched::Asked(Arc::new(Asked {
+            carried: carried.collect(),
+            lately: lately.map(|(carrier, _)| carrier.clone()).collect(),
+        }))
+    }
+
+    /// When that changes by itself.
+    pub(super) fn changes_at(&self, now: Instant) -> Option<Instant> {
+        let ends = self.0.values().map(|(_, asked)| *asked + DENIES);
+        ends.filter(|end| *end > now).min()
     }
 }
 
-/// The stamps that a stored workload carries; none where it does not exist.
-async fn ask(client: &Client, carrier: &Carrier) -> Result<HashSet<StampHash>, kube::Error> {
+/// The stamps that a stored workload carries, with those of its revisions; none where it does not
+/// exist, and `None` where nobody can tell.
+pub(super) async fn ask(client: Client, carrier: Carrier) -> (Carrier, Option<HashSet<StampHash>>) {
+    let asked = tokio::time::timeout(PATIENCE, read(&client, &carrier)).await;
+    tokio::time::sleep(PAUSE).await;
+    let trouble = match asked {
+        Ok(Ok(carried)) => return (carrier, Some(carried)),
+        Ok(Err(error)) => error.to_string(),
+        Err(_) => "the apiserver is slow".to_owned(),
+    };
+    let (kind, workload) = (carrier.kind, &carrier.workload);
+    tracing::warn!(kind, %workload, trouble, "cannot read the workload of a child");
+    (carrier, None)
+}
+
+async fn read(client: &Client, carrier: &Carrier) -> Result<HashSet<StampHash>, kube::Error> {
     let Some(facts) = object::workloads().find(|facts| facts.kind.name == carrier.kind) else {
         return Ok(HashSet::new());
     };
     let kind = facts.kind;
     let kind = GroupVersionKind::gvk(kind.group, kind.version, kind.name);
     let kind = ApiResource::from_gvk(&kind);
-    let namespace = carrier.workload.namespace();
+    let (namespace, name) = (carrier.workload.namespace(), carrier.workload.name());
     let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, &kind);
-    let found = api.get_opt(carrier.workload.name()).await?;
-    let text = found.and_then(|found| serde_json::to_string(&found).ok());
-    Ok(text.map_or_else(HashSet::new, |text| carried(facts, &text)))
+    let Some(found) = api.get_opt(name).await? else {
+        return Ok(HashSet::new());
+    };
+    let uid = found.metadata.uid.clone().unwrap_or_default();
+    let mut all = carried(facts, &serde_json::to_string(&found).unwrap_or_default());
+    all.extend(revisions::stamps(client, facts, namespace, name, &uid).await?);
+    Ok(all)
 }
 
 fn carried(facts: &Facts, text: &str) -> HashSet<StampHash> {
     let object = Object::read(facts.kind, text);
     object.workload().map(site::carried).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::gang::WorkloadRef;
+    use crate::gang::vouched::Word;
+
+    #[test]
+    fn a_word_for_a_stamp_holds_long_and_one_against_it_a_moment() {
+        let carrier = Carrier {
+            kind: "Thing",
+            workload: WorkloadRef::new("ml", "train"),
+        };
+        let (good, other) = (StampHash::of("a", "{}"), StampHash::of("b", "{}"));
+        let (start, mut carriers) = (Instant::now(), Carriers::default());
+        carriers.note(carrier.clone(), HashSet::from([good]), start);
+        let word = |after: u64, stamp| {
+            let now = start + Duration::from_secs(after);
+            carriers.vouched(now).of(&carrier, stamp)
+        };
+        assert_eq!(word(0, good), Word::Carried);
+        assert_eq!(word(0, other), Word::Denied);
+        assert_eq!(word(10, other), Word::NotAsked);
+        assert_eq!(word(290, good), Word::Carried);
+        assert_eq!(carriers.changes_at(start), Some(start + DENIES));
+        assert_eq!(carriers.changes_at(start + DENIES), None);
+    }
+
+    #[test]
+    fn the_oldest_of_too_many_is_forgotten() {
+        let mut carriers = Carriers::default();
+        let now = Instant::now();
+        for number in 0..=MOST as u64 {
+            let carrier = Carrier {
+                kind: "Thing",
+                workload: WorkloadRef::new("ml", &format!("w{number}")),
+            };
+            carriers.note(carrier, HashSet::new(), now + Duration::from_micros(number));
+        }
+        assert_eq!(carriers.0.len(), MOST);
+        let names = carriers.0.keys().map(|carrier| carrier.workload.name());
+        assert!(names.into_iter().all(|name| name != "w0"));
+    }
 }

@@ -1,24 +1,28 @@
 //! The keys of stamps in a cluster: kept in a Secret, the same for all replicas.
 //!
 //! The decisions are in `ring`, and who vouches for a stamp whose key is lost is looked up in
-//! `carriers`; here are the calls. What a seal is and covers is the model's ([`crate::gang::Seals`]).
+//! `carriers`, as `questions` has them wait; here are the calls. What a seal is and covers is the model's ([`crate::gang::Seals`]).
 
 mod carriers;
+mod questions;
 mod ring;
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use futures::StreamExt as _;
+use futures::stream::FuturesUnordered;
 use k8s_openapi::api::core::v1::Secret;
 use kube::Client;
 use kube::api::Api;
-use tokio::sync::mpsc;
+use tokio::time::Instant;
 
 use crate::controller::Cluster;
-use crate::gang::{Carrier, Vouched};
+use crate::gang::Vouched;
 use crate::scheduler::Snapshot;
 use crate::secret;
 use carriers::Carriers;
+pub use questions::{Question, Questions};
 use ring::{NoRandomness, Ring};
 
 /// The Secret's name, in Muster's own namespace.
@@ -30,8 +34,8 @@ const POLL: Duration = Duration::from_secs(30);
 /// How soon the Secret is read again because somebody asked, at the earliest.
 const BREATH: Duration = Duration::from_secs(1);
 
-/// Questions that wait. Who asks more is called again by the apiserver.
-const WAITING: usize = 64;
+/// Workloads that are asked at the same time.
+const AT_ONCE: usize = 4;
 
 /// Why the keys could not be kept.
 #[derive(Debug, thiserror::Error)]
@@ -44,32 +48,12 @@ pub enum Error {
     Random(#[from] NoRandomness),
 }
 
-/// What admission does not know of a stamp.
-#[derive(Debug)]
-pub enum Question {
-    /// The key of its seal; the Secret may have it.
-    Key,
-    /// Whether the stored workload carries it.
-    Stamp(Carrier),
-}
-
-/// Takes questions of admission, which are answered for its next call.
-#[derive(Debug, Clone)]
-pub struct Questions(mpsc::Sender<Question>);
-
-impl Questions {
-    /// Asks, unless too many questions wait already.
-    pub fn ask(&self, question: Question) {
-        let _ = self.0.try_send(question);
-    }
-}
-
 /// Keeps the keys and the answers in the snapshot.
 pub struct Keeper {
     client: Client,
     secrets: Api<Secret>,
     cluster: Cluster,
-    questions: mpsc::Receiver<Question>,
+    questions: Questions,
 }
 
 impl Keeper {
@@ -80,50 +64,64 @@ impl Keeper {
         namespace: &str,
         cluster: Cluster,
     ) -> Result<(Self, Questions), Error> {
-        let (sender, questions) = mpsc::channel(WAITING);
+        let questions = Questions::default();
         let keeper = Self {
             secrets: Api::namespaced(client.clone(), namespace),
             client,
             cluster,
-            questions,
+            questions: questions.clone(),
         };
         keeper.look().await?;
         keeper.cluster.rcu(|old| Snapshot {
             vouched: Vouched::Asked(Arc::default()),
             ..Snapshot::clone(old)
         });
-        Ok((keeper, Questions(sender)))
+        Ok((keeper, questions))
     }
 
     /// Never ends: reads the Secret now and then, and answers questions.
-    pub async fn run(mut self) {
+    pub async fn run(self) {
         let mut carriers = Carriers::default();
-        let mut looked = tokio::time::Instant::now();
+        let mut asking = FuturesUnordered::new();
+        let mut looked = Instant::now();
         loop {
-            let question = tokio::select! {
-                question = self.questions.recv() => question,
-                () = tokio::time::sleep_until(looked + POLL) => Some(Question::Key),
-            };
-            match question {
-                Some(Question::Stamp(carrier)) => {
-                    let vouched = carriers.ask(&self.client, carrier).await;
-                    self.cluster.rcu(|old| Snapshot {
-                        vouched: vouched.clone(),
-                        ..Snapshot::clone(old)
-                    });
+            while asking.len() < AT_ONCE
+                && let Some(carrier) = self.questions.next()
+            {
+                asking.push(carriers::ask(self.client.clone(), carrier));
+            }
+            let now = Instant::now();
+            let poll = looked + POLL;
+            let change = carriers.changes_at(now).unwrap_or(poll);
+            tokio::select! {
+                () = self.questions.asked() => {}
+                Some((carrier, carried)) = asking.next() => {
+                    self.questions.done(&carrier);
+                    if let Some(carried) = carried {
+                        carriers.note(carrier, carried, Instant::now());
+                        self.publish(&carriers);
+                    }
                 }
-                // The sender lives as long as the server.
-                None => return,
-                Some(Question::Key) => {}
+                () = tokio::time::sleep_until(change) => self.publish(&carriers),
+                () = tokio::time::sleep_until(poll) => {}
             }
             // A stamp that is not known may be of a key that is new.
-            if looked.elapsed() >= BREATH {
-                looked = tokio::time::Instant::now();
+            let asked = self.questions.take_key() || !asking.is_empty();
+            if looked.elapsed() >= POLL || asked && looked.elapsed() >= BREATH {
+                looked = Instant::now();
                 if let Err(error) = self.look().await {
                     tracing::error!(%error, "the keys of stamps are not kept");
                 }
             }
         }
+    }
+
+    fn publish(&self, carriers: &Carriers) {
+        let vouched = carriers.vouched(Instant::now());
+        self.cluster.rcu(|old| Snapshot {
+            vouched: vouched.clone(),
+            ..Snapshot::clone(old)
+        });
     }
 
     async fn look(&self) -> Result<(), Error> {

@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use k8s_openapi::ByteString;
 
+use crate::gang::field::shorten;
 use crate::gang::{KeyBytes, Seals};
 use crate::secret::{Data, Renewal};
 
@@ -17,6 +18,9 @@ const RENEWED_AFTER: Duration = Duration::from_secs(90 * 24 * 60 * 60);
 
 /// By then every replica has read it.
 const SEALS_AFTER: Duration = HOUR;
+
+/// Clocks of replicas differ by less.
+const AHEAD: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// The keys of ten years.
 const MAX_KEYS: usize = 40;
@@ -41,10 +45,12 @@ impl Ring {
     /// The ring to use from now on: with a new key, where the newest is too old or there is none.
     /// What is no key is left out, and said: someone edited it, and the others go on.
     pub(super) fn renewed(data: &Data, now: SystemTime) -> Result<Renewal<Self>, NoRandomness> {
-        let mut keys: Vec<Key> = data.iter().filter_map(|(n, v)| read(n, v)).collect();
-        keys.sort_by_key(|key| key.made);
         let now = seconds(now);
-        let fresh = |key: &Key| now < key.made + RENEWED_AFTER.as_secs();
+        let mut keys: Vec<Key> = data.iter().filter_map(|(n, v)| read(n, v, now)).collect();
+        keys.sort_by_key(|key| key.made);
+        let surplus = keys.len().saturating_sub(MAX_KEYS);
+        keys.drain(..surplus);
+        let fresh = |key: &Key| now < key.made.saturating_add(RENEWED_AFTER.as_secs());
         if keys.last().is_some_and(fresh) {
             return Ok(Renewal::Kept(Self(keys)));
         }
@@ -65,7 +71,7 @@ impl Ring {
 
     /// The newest key that every replica has read seals; else the oldest.
     pub(super) fn seals(&self, now: SystemTime) -> Seals {
-        let read = |key: &Key| key.made + SEALS_AFTER.as_secs() <= seconds(now);
+        let read = |key: &Key| key.made.saturating_add(SEALS_AFTER.as_secs()) <= seconds(now);
         let first = self.0.iter().rposition(read).unwrap_or(0);
         let others = self.0.iter().enumerate().filter(|(i, _)| *i != first);
         let others: Vec<KeyBytes> = others.map(|(_, key)| key.bytes).collect();
@@ -73,12 +79,15 @@ impl Ring {
     }
 }
 
-fn read(name: &str, value: &ByteString) -> Option<Key> {
-    let made = name.strip_suffix(".key").and_then(|made| made.parse().ok());
+/// What a key of the future says of its age is no use: a clock was wrong, or somebody wrote it.
+fn read(name: &str, value: &ByteString, now: u64) -> Option<Key> {
+    let made: Option<u64> = name.strip_suffix(".key").and_then(|made| made.parse().ok());
+    let made = made.filter(|made| *made <= now.saturating_add(AHEAD.as_secs()));
     let bytes = KeyBytes::try_from(value.0.as_slice()).ok();
     let key = made.zip(bytes).map(|(made, bytes)| Key { made, bytes });
     if key.is_none() {
-        tracing::warn!(name, "what is no key in the Secret is left out");
+        let name = shorten(name.to_owned());
+        tracing::debug!(name, "what is no key in the Secret is left out");
     }
     key
 }

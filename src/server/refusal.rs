@@ -3,14 +3,22 @@
 //! None of them is a denial. Anything but 200 lets the apiserver apply its failure policy; a
 //! denial would bypass it.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use axum::http::header::{CONNECTION, RETRY_AFTER};
 use axum::http::{HeaderValue, StatusCode, Version};
 use axum::response::{IntoResponse, Response};
 
 use super::metrics::Unreviewed;
+use super::sparing::Sparing;
 use crate::admission::Unanswerable;
+
+/// The lines that refusals write: about Muster's mistakes, and about the callers'.
+#[derive(Debug, Default)]
+pub(super) struct Lines {
+    ours: Sparing,
+    callers: Sparing,
+}
 
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Refusal {
@@ -58,15 +66,23 @@ impl Refusal {
         }
     }
 
-    /// One log line each.
-    pub(crate) fn log(&self, path: &str) {
+    /// A log line, but not one for each: any caller can send what is not answered.
+    pub(crate) fn log(&self, path: &str, lines: &Lines) {
         let status = self.status().as_u16();
         match self {
             // A line per shed call would add load at the worst moment; the metric counts them.
             Self::Shed | Self::NoRoom { .. } => tracing::debug!(path, status, "call shed"),
             // The panic hook has logged it, with the place.
             Self::Panicked => {}
-            _ => tracing::warn!(path, status, reason = %self, "review not answered"),
+            _ => {
+                let lines = match self.status().is_server_error() {
+                    true => &lines.ours,
+                    false => &lines.callers,
+                };
+                if let Some(left_out) = lines.turn(Instant::now()) {
+                    tracing::warn!(path, status, reason = %self, left_out, "review not answered");
+                }
+            }
         }
     }
 

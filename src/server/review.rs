@@ -3,8 +3,8 @@
 //! It knows the handler's type and nothing of what a review contains.
 
 use std::net::Ipv4Addr;
-use std::sync::Arc;
-use std::time::Duration;
+use std::sync::{Arc, LazyLock};
+use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::extract::Request;
@@ -17,8 +17,9 @@ use axum::routing::post;
 use super::config::Config;
 use super::connection::Peer;
 use super::metrics::Metrics;
-use super::refusal::Refusal;
+use super::refusal::{Lines, Refusal};
 use super::share::Share;
+use super::sparing::Sparing;
 use super::work::Work;
 use super::{Handler, body};
 use crate::admission::{Answer, Phase, Record};
@@ -30,6 +31,7 @@ pub(super) struct Reviews {
     bytes: Arc<Share>,
     max_body: usize,
     body_deadline: Duration,
+    refused: Lines,
 }
 
 impl Reviews {
@@ -40,6 +42,7 @@ impl Reviews {
             bytes: Share::of(config.body_budget),
             max_body: config.max_body,
             body_deadline: config.body_deadline,
+            refused: Lines::default(),
         }
     }
 
@@ -66,7 +69,7 @@ impl Reviews {
             }
             Err(refusal) => {
                 self.metrics.not_reviewed(refusal.outcome());
-                refusal.log(head.uri.path());
+                refusal.log(head.uri.path(), &self.refused);
                 if !matches!(refusal, Refusal::Slow { .. }) {
                     body::discard(&mut body, &head.headers, self.max_body).await;
                 }
@@ -129,8 +132,14 @@ fn must_be_json(headers: &HeaderMap) -> Result<(), Refusal> {
     }
 }
 
+/// The lines about calls that reach no endpoint.
+static MISSED: LazyLock<Sparing> = LazyLock::new(Sparing::default);
+
 async fn unknown_path(uri: Uri) -> (StatusCode, &'static str) {
-    tracing::warn!(path = uri.path(), status = 404, "no such endpoint");
+    if let Some(left_out) = MISSED.turn(Instant::now()) {
+        let path = uri.path();
+        tracing::warn!(path, status = 404, left_out, "no such endpoint");
+    }
     (
         StatusCode::NOT_FOUND,
         "no such endpoint: there are /mutate and /validate",
@@ -138,6 +147,9 @@ async fn unknown_path(uri: Uri) -> (StatusCode, &'static str) {
 }
 
 async fn wrong_method(method: Method, uri: Uri) -> (StatusCode, &'static str) {
-    tracing::warn!(%method, path = uri.path(), status = 405, "wrong method");
+    if let Some(left_out) = MISSED.turn(Instant::now()) {
+        let path = uri.path();
+        tracing::warn!(%method, path, status = 405, left_out, "wrong method");
+    }
     (StatusCode::METHOD_NOT_ALLOWED, "the method must be POST")
 }

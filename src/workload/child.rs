@@ -153,6 +153,8 @@ pub(crate) enum Proof {
     Sealed,
     /// Its workload must say so: which one, and what it must carry.
     Unsealed(Carrier, StampHash),
+    /// Nothing says so, and nobody can be asked: no workload has such a name.
+    None,
 }
 
 /// By what a child's stamp is known to be Muster's own; `None` where it has no stamp, or no workload.
@@ -169,13 +171,23 @@ pub(crate) fn proof(child: &dyn Marked, namespace: &str, seals: &Seals) -> Optio
     Some(match seals.check(&bearer, text) {
         Verdict::Good => Proof::Sealed,
         Verdict::Unsealed | Verdict::Unknown | Verdict::Broken => {
-            let carrier = Carrier {
-                kind: parent.kind.name,
-                workload: WorkloadRef::new(namespace, workload),
-            };
-            Proof::Unsealed(carrier, StampHash::of(gang, text))
+            // The apiserver checks labels after the first phase: this may be any text.
+            match WorkloadRef::checked(namespace, workload) {
+                Some(workload) => {
+                    let kind = parent.kind.name;
+                    let carrier = Carrier { kind, workload };
+                    Proof::Unsealed(carrier, StampHash::of(gang, text))
+                }
+                None => Proof::None,
+            }
         }
     })
+}
+
+/// By which a child's stamp is found again in its workload.
+pub(crate) fn stamp_hash(child: &dyn Marked) -> StampHash {
+    let gang = child.label(keys::GANG).unwrap_or_default();
+    StampHash::of(gang, child.annotation(keys::STAMP).unwrap_or_default())
 }
 
 /// The round written on an object; none is round zero.

@@ -113,6 +113,9 @@ pub(crate) struct Members {
     pub(crate) link: fn(&dyn Marked) -> LinkState,
     /// The stamp of a child of this role says what its gang's objects are made of.
     pub(crate) plans: Option<&'static str>,
+    /// The label of a ControllerRevision that holds its workload's name, where the controller keeps
+    /// some.
+    pub(crate) revisions: Option<&'static str>,
 }
 
 /// From a child's labels, its namespace, its stamp and its round to who it is.

@@ -46,6 +46,11 @@ impl Labelled {
     }
 }
 
+/// Whether the JSON of a workload can ask for a gang at all, by a key or by a field of KEP-1068.
+pub(crate) fn may_ask(json: &str) -> bool {
+    json.contains(PREFIX) || json.contains("\"gangConfig\"")
+}
+
 /// The keys that may change while a gang lives: the timeouts, and what Muster itself counts and
 /// marks.
 pub(crate) fn is_mutable(key: &str) -> bool {

@@ -19,9 +19,10 @@ pub struct SeenPod {
     pub role: Option<&'static str>,
     /// Its stamp, where its gang's objects are made from that.
     pub stamp: Option<Arc<Stamp>>,
-    /// The stamp that its workload must carry, where it is not known by its seal. Else the pod is no
-    /// member of anything.
-    pub unsealed: Option<StampHash>,
+    /// Which stamp it carries: what its gang's objects are made from must be stored.
+    pub stamped: StampHash,
+    /// Whether that stamp has a seal.
+    pub sealed: Sealed,
     /// Whether it is linked to its gang.
     pub link: LinkState,
     /// How far it is.
@@ -48,17 +49,19 @@ impl SeenPod {
         let plans = parent.members.plans;
         let kept = plans.map(|_| Arc::new(stamp.clone()));
         let namespace = meta.namespace.as_deref().unwrap_or_default();
-        let unsealed = match child::proof(meta, namespace, seals)? {
-            Proof::Sealed => None,
-            Proof::Unsealed(_, stamp) => Some(stamp),
+        let sealed = match child::proof(meta, namespace, seals)? {
+            Proof::Sealed => Sealed::Yes,
+            Proof::Unsealed(..) | Proof::None => Sealed::No,
         };
+        let stamped = child::stamp_hash(meta);
         let member = identify(meta, namespace, stamp, child::round(meta)).ok()?;
         Some(Self {
             uid: meta.uid.clone().unwrap_or_default(),
             gang: Arc::new(member.identity().clone()),
             role: member.role,
             stamp: kept.filter(|_| member.role == plans),
-            unsealed,
+            stamped,
+            sealed,
             link: (parent.members.link)(meta),
             phase,
             created: meta.creation_timestamp.as_ref().map(|time| time.0),
@@ -77,7 +80,8 @@ impl SeenPod {
             gang: Arc::default(),
             role: None,
             stamp: None,
-            unsealed: None,
+            stamped: StampHash::default(),
+            sealed: Sealed::Yes,
             link: LinkState::Linked,
             phase: PodPhase::Pending,
             created: None,
@@ -85,6 +89,15 @@ impl SeenPod {
             unscheduled: None,
         }
     }
+}
+
+/// Whether a stamp has a seal that is known here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sealed {
+    /// Muster has sealed it for this pod's workload.
+    Yes,
+    /// Its workload must carry it too. Else the pod is no member of anything.
+    No,
 }
 
 /// Whether Muster has linked a pod.

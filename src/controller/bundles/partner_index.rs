@@ -148,6 +148,7 @@ pub fn look_up(
             workload,
             namespace: other.namespace(),
             pods: &pods,
+            strangers: &[],
             made: &[],
             partners: &[],
         });

@@ -6,7 +6,9 @@ use std::borrow::Cow;
 use kube::Resource;
 use kube::core::{ApiResource, DynamicResourceScope, ObjectMeta};
 use serde::de::{Deserialize, Deserializer, Error as _};
-use serde_json::Value;
+use serde_json::{Value, json};
+
+use crate::workload::keys;
 
 /// The annotations that are kept apart from the text.
 const OURS: &str = "muster.dev/";
@@ -19,7 +21,8 @@ pub struct Stored {
 }
 
 impl Stored {
-    /// The whole object, without what no look reads.
+    /// The whole object, without what no look reads; of one that cannot ask for a gang only its
+    /// metadata.
     pub fn text(&self) -> &str {
         &self.text
     }
@@ -78,7 +81,13 @@ impl<'de> Deserialize<'de> for Stored {
             annotations: (!annotations.is_empty()).then_some(annotations),
             ..ObjectMeta::default()
         };
-        let text = object.to_string().into_boxed_str();
+        let text = object.to_string();
+        let text = match keys::may_ask(&text) {
+            true => text,
+            // Of the others there may be many, and none is looked at twice.
+            false => json!({"metadata": metadata}).to_string(),
+        };
+        let text = text.into_boxed_str();
         Ok(Self { metadata, text })
     }
 }
@@ -127,7 +136,6 @@ impl Resource for Stored {
 #[cfg(test)]
 mod tests {
     use kube::core::{ObjectList, WatchEvent};
-    use serde_json::json;
 
     use super::*;
 
@@ -172,6 +180,19 @@ mod tests {
                 json!({"muster.dev/gang-mode": "Gang", "note": "x"})
             );
         }
+    }
+
+    #[test]
+    fn of_a_workload_without_a_gang_nothing_large_is_kept() {
+        let mut plain = workload();
+        plain["metadata"]["annotations"] = json!({"note": "x"});
+        plain["spec"]["args"] = json!("x".repeat(1 << 20));
+        let stored: Stored = serde_json::from_value(plain.clone()).unwrap();
+        assert_eq!((stored.name(), stored.uid()), ("train", "4d1c"));
+        assert!(stored.text().len() < 1000, "{}", stored.text().len());
+        plain["spec"]["gangConfig"] = json!({"gangMode": "Gang"});
+        let stored: Stored = serde_json::from_value(plain).unwrap();
+        assert!(stored.text().len() > 1 << 20);
     }
 
     #[test]

@@ -51,6 +51,7 @@ pub(crate) static FACTS: Facts = Facts {
             None => LinkState::Missing,
         },
         plans: None,
+        revisions: None,
     },
     job_types: None,
     example: r#"{

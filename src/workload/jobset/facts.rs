@@ -73,6 +73,7 @@ pub(crate) static FACTS: Facts = Facts {
         // With its Job or by itself: without a link it is not admitted.
         link: |_| LinkState::Linked,
         plans: None,
+        revisions: None,
     },
     // JobSet up to 0.11 lacks `schedulingGroup`.
     example: r#"{

@@ -34,6 +34,7 @@ pub(crate) static FACTS: Facts = Facts {
         identify: replica::identify,
         link: replica::link,
         plans: Some(replica::LEADER),
+        revisions: Some(replica::NAME),
     },
     example: r#"{
         "metadata": {"name": "hello", "annotations": {"muster.dev/gang-mode": "ReplicatedGang"}},

@@ -35,6 +35,7 @@ pub fn all() -> Vec<Test> {
         test(outage::what_has_a_gang_waits_for_muster_and_the_rest_does_not),
         test(replicas::either_replica_serves_and_one_leads),
         test(trust::a_forged_stamp_makes_nothing_and_a_lost_key_strands_nothing),
+        test(trust::a_sealed_stamp_that_was_never_stored_makes_nothing),
         test(harness::jobset_is_defaulted_by_its_own_webhook),
         test(harness::leaderworkerset_gets_its_pods),
         test(harness::jobset_runs_to_completion),

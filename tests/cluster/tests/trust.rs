@@ -170,3 +170,72 @@ pub async fn a_forged_stamp_makes_nothing_and_a_lost_key_strands_nothing(
     ensure!(left.len() == ours.len(), "{left:?}, before {ours:?}");
     Ok(())
 }
+
+/// A stamp that Muster sealed for a LeaderWorkerSet that nobody stored: of a dry run, with a generated
+/// name whose beginning is that of another set.
+async fn asked_for(sandbox: &Sandbox) -> Result<String> {
+    let set = lws("", "replicas: 1", 1)
+        .replace("name: serve\n", "generateName: my-\n")
+        .replace(
+            "      spec:\n",
+            "      spec:\n        priorityClassName: high\n",
+        );
+    let args = [
+        "create",
+        "--dry-run=server",
+        "--output=json",
+        "--filename=-",
+    ];
+    let made = sandbox.kubectl(&args, &set).await?;
+    let said = String::from_utf8_lossy(&made.stderr);
+    ensure!(made.status.success(), "{said}");
+    let set: serde_json::Value = serde_json::from_slice(&made.stdout)?;
+    let template = &set["spec"]["leaderWorkerTemplate"]["leaderTemplate"];
+    let stamp = template["metadata"]["annotations"]["muster.dev/stamp"].as_str();
+    let stamp = stamp.context("no stamp")?.to_owned();
+    ensure!(stamp.contains("high") && stamp.contains("seal"), "{stamp}");
+    Ok(stamp)
+}
+
+pub async fn a_sealed_stamp_that_was_never_stored_makes_nothing(sandbox: Sandbox) -> Result<()> {
+    sandbox.nodes(1, 8).await?;
+    sandbox
+        .cluster
+        .objects
+        .apply(
+            &json!({
+                "apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass",
+                "metadata": {"name": "high"}, "value": 1_000_000,
+            }),
+            "",
+        )
+        .await?;
+    let set = lws("", "replicas: 1", 2).replace("name: serve\n", "name: my-serve\n");
+    let applied = sandbox.apply(&set).await?;
+    sandbox.all_bound(2).await?;
+    let ours = groups(&sandbox).await?;
+    let stamp = asked_for(&sandbox).await?;
+    let owner = applied[0].uid().context("no uid")?;
+    let mut pod: serde_json::Value = serde_json::from_str(&forged(&owner))?;
+    pod["metadata"]["annotations"]["muster.dev/stamp"] = json!(stamp);
+    pod["metadata"]["labels"]["leaderworkerset.sigs.k8s.io/name"] = json!("my-serve");
+    pod["metadata"]["ownerReferences"][0]["name"] = json!("my-serve");
+    let labels = pod["metadata"]["labels"]
+        .as_object_mut()
+        .context("labels")?;
+    labels.remove("muster.dev/index");
+    let applied = sandbox
+        .kubectl(&["apply", "--filename=-"], &pod.to_string())
+        .await?;
+    ensure!(applied.status.success(), "its seal is good");
+    // The reconciler looks at the set again.
+    sandbox
+        .annotate_pods(json!({"example.com/look": "again"}))
+        .await?;
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    assert_eq!(groups(&sandbox).await?, ours);
+    for object in made(&sandbox).await? {
+        ensure!(!serde_json::to_string(&object)?.contains("high"));
+    }
+    Ok(())
+}
