@@ -119,7 +119,7 @@ fn the_order_of_the_request_does_not_matter() {
 
 #[test]
 fn what_is_no_review_is_the_callers_mistake() {
-    let unknown = create(("apps", "Deployment"), json!({}));
+    let unknown = create(("apps", "ControllerRevision"), json!({}));
     let mut no_uid = jobset(json!({}));
     no_uid["request"]["uid"] = json!("");
     let mut no_operation = jobset(json!({}));

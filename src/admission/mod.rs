@@ -5,6 +5,7 @@
 //! and knows neither sockets nor metrics.
 
 mod children;
+mod makers;
 mod patch;
 mod response;
 mod review;
@@ -217,6 +218,10 @@ pub fn decide(
     if let Some(workload) = object.workload() {
         let old = old.and_then(Object::workload);
         return workloads::decide(phase, review, workload, old, cluster);
+    }
+    if let Some(maker) = object.maker() {
+        let old = old.and_then(Object::maker);
+        return makers::decide(phase, review, &maker, old.as_ref(), cluster);
     }
     match object.child() {
         Some(child) => {

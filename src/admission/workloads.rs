@@ -133,6 +133,6 @@ fn finish(phase: Phase, judged: Judged, mut warnings: Vec<String>, patch: PatchB
 }
 
 /// The errors that are new: one that the stored object already has must not block other updates.
-fn forgive(errors: &mut Vec<FieldError>, stored: &[FieldError]) {
+pub(super) fn forgive(errors: &mut Vec<FieldError>, stored: &[FieldError]) {
     errors.retain(|error| !stored.contains(error));
 }

@@ -44,6 +44,12 @@ impl FieldPath {
         Self(format!("{}[{shown}{cut}]", self.0))
     }
 
+    /// The same path below another.
+    #[must_use]
+    pub(crate) fn under(&self, parent: &Self) -> Self {
+        parent.child(&self.0)
+    }
+
     pub(crate) fn as_str(&self) -> &str {
         &self.0
     }
@@ -122,6 +128,13 @@ pub struct FieldError {
 }
 
 impl FieldError {
+    /// The same error of a part of an object that stands at `parent`.
+    #[must_use]
+    pub(crate) fn under(mut self, parent: &FieldPath) -> Self {
+        self.field = self.field.under(parent);
+        self
+    }
+
     pub(crate) fn required(field: FieldPath, detail: impl Into<String>) -> Self {
         Self::new(ErrorKind::Required, field, None, detail)
     }

@@ -18,6 +18,8 @@
 //! Admission, the reconciler, `check` and `render` call it without a change of their own.
 
 pub(crate) mod child;
+pub mod controllers;
+pub mod cronjob;
 pub(crate) mod declaration;
 pub(crate) mod facts;
 pub mod job;
@@ -50,6 +52,12 @@ object::kinds! {
     JobSet: jobset::JobSet<'a>,
     LeaderWorkerSet: lws::LeaderWorkerSet<'a>,
     Job: job::Job<'a>,
+    CronJob: cronjob::CronJob<'a>,
+    Deployment: controllers::Deployment<'a>,
+    StatefulSet: controllers::StatefulSet<'a>,
+    ReplicaSet: controllers::ReplicaSet<'a>,
+    DaemonSet: controllers::DaemonSet<'a>,
+    ReplicationController: controllers::ReplicationController<'a>,
     Pod: pods::Pod<'a>,
 }
 

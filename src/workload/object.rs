@@ -34,10 +34,23 @@ pub(crate) trait Reviewed {
         None
     }
 
+    /// What it declares for what it makes, where it is in no gang itself.
+    fn maker(&self) -> Option<Maker<'_>> {
+        None
+    }
+
     /// Reads what its view leaves unread until it is needed, if that can fail.
     fn check(&self) -> Result<(), FieldError> {
         Ok(())
     }
+}
+
+/// What an object declares for what it makes.
+pub(crate) struct Maker<'o> {
+    /// What is declared where nobody reads it.
+    pub(crate) errors: Vec<FieldError>,
+    /// The workload that it makes, as far as its template tells, and where that stands.
+    pub(crate) template: Option<(&'o dyn Workload, FieldPath)>,
 }
 
 /// One line of the table.
@@ -109,6 +122,7 @@ pub(crate) trait AnyReviewed {
     fn meta(&self) -> &Meta<'_>;
     fn workload(&self) -> Option<&dyn Workload>;
     fn child(&self) -> Option<Child<'_>>;
+    fn maker(&self) -> Option<Maker<'_>>;
     fn check(&self) -> Result<(), FieldError>;
 }
 
@@ -123,6 +137,10 @@ impl<T: Reviewed> AnyReviewed for T {
 
     fn child(&self) -> Option<Child<'_>> {
         Reviewed::child(self)
+    }
+
+    fn maker(&self) -> Option<Maker<'_>> {
+        Reviewed::maker(self)
     }
 
     fn check(&self) -> Result<(), FieldError> {
@@ -160,6 +178,10 @@ impl<'a> Object<'a> {
     /// The object as a workload, if its kind is one and it can be read.
     pub fn workload(&self) -> Option<&dyn Workload> {
         self.reviewed().ok().and_then(AnyReviewed::workload)
+    }
+
+    pub(crate) fn maker(&self) -> Option<Maker<'_>> {
+        self.reviewed().ok().and_then(AnyReviewed::maker)
     }
 
     pub(crate) fn child(&self) -> Option<Child<'_>> {

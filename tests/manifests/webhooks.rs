@@ -55,11 +55,17 @@ fn webhooks_are_called_after_those_of_jobset_kueue_and_lws() {
 }
 
 #[test]
-fn only_workloads_jobs_and_pods_are_intercepted_and_never_a_deletion() {
+fn only_workloads_makers_and_pods_are_intercepted_and_never_a_deletion() {
     let allowed = [
         json!(["jobset.x-k8s.io", "v1alpha2", "jobsets"]),
         json!(["leaderworkerset.x-k8s.io", "v1", "leaderworkersets"]),
         json!(["batch", "v1", "jobs"]),
+        json!(["batch", "v1", "cronjobs"]),
+        json!(["apps", "v1", "deployments"]),
+        json!(["apps", "v1", "statefulsets"]),
+        json!(["apps", "v1", "replicasets"]),
+        json!(["apps", "v1", "daemonsets"]),
+        json!(["", "v1", "replicationcontrollers"]),
         json!(["", "v1", "pods"]),
     ];
     for entry in entries() {
@@ -68,11 +74,13 @@ fn only_workloads_jobs_and_pods_are_intercepted_and_never_a_deletion() {
                 [one] => one.clone(),
                 _ => panic!("one of {field} per rule: {rule}"),
             };
-            let kind = json!([one("apiGroups"), one("apiVersions"), one("resources")]);
-            assert!(allowed.contains(&kind), "{kind}");
-            for operation in words(&rule["operations"]) {
-                let update = operation == "UPDATE" && kind[2] != "pods";
-                assert!(operation == "CREATE" || update, "{operation} of {kind}");
+            for resource in words(&rule["resources"]) {
+                let kind = json!([one("apiGroups"), one("apiVersions"), resource]);
+                assert!(allowed.contains(&kind), "{kind}");
+                for operation in words(&rule["operations"]) {
+                    let update = operation == "UPDATE" && kind[2] != "pods";
+                    assert!(operation == "CREATE" || update, "{operation} of {kind}");
+                }
             }
         }
     }
@@ -127,7 +135,10 @@ fn an_outage_refuses_gangs_and_spares_the_system() {
 
 #[test]
 fn both_configurations_choose_the_same_objects() {
-    let [mut mutating, validating] = CONFIGURATIONS.map(|kind| list(&object(kind)["webhooks"]));
+    let [mut mutating, mut validating] = CONFIGURATIONS.map(|kind| list(&object(kind)["webhooks"]));
+    // What makes others is checked, and nothing is written on it.
+    let makers = validating.pop().unwrap();
+    assert_eq!(makers["name"], "makers.muster.dev");
     for entry in &mut mutating {
         let entry = entry.as_object_mut().unwrap();
         assert_eq!(entry.remove("reinvocationPolicy"), Some(json!("IfNeeded")));

@@ -60,7 +60,7 @@ pub(crate) static FACTS: Facts = Facts {
     }"#,
 };
 
-const KNOBS: &[&str] = &[
+pub(in crate::workload) const KNOBS: &[&str] = &[
     keys::GANG_MODE,
     keys::MIN_COUNT,
     keys::BUNDLE,

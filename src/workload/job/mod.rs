@@ -22,6 +22,7 @@ use super::{
 use crate::gang::{Attempt, FieldError, FieldPath, Plan};
 
 pub use facts::KIND;
+pub(super) use facts::KNOBS;
 use facts::{FACTS, TEMPLATE};
 pub(crate) use view::Job;
 

@@ -58,7 +58,7 @@ async fn bundles(installed: &Installed) -> Result<Vec<String>> {
             bundles.push(String::from_utf8(BASE64_STANDARD.decode(bundle)?)?);
         }
     }
-    assert_eq!(bundles.len(), 13);
+    assert_eq!(bundles.len(), 14);
     Ok(bundles)
 }
 
@@ -262,7 +262,7 @@ pub async fn an_upgrade_may_drop_a_webhook_and_keeps_the_bundle(sandbox: Sandbox
     installed.kubectl_apply(&object)?;
     let after = configurations(&installed).await?.remove(1);
     let hooks = after.data["webhooks"].as_array().context("no webhooks")?;
-    assert_eq!(hooks.len(), 5);
+    assert_eq!(hooks.len(), 6);
     for hook in hooks {
         ensure!(hook["clientConfig"]["caBundle"].is_string(), "{hook}");
     }

@@ -75,6 +75,40 @@ fn job() -> Value {
     })
 }
 
+/// Kubernetes' own controllers of pods.
+const CONTROLLERS: [&str; 5] = [
+    "Deployment",
+    "StatefulSet",
+    "ReplicaSet",
+    "DaemonSet",
+    "ReplicationController",
+];
+
+fn controller(kind: &str) -> Value {
+    let (version, selector) = match kind {
+        "ReplicationController" => ("v1", json!({"app": "a"})),
+        _ => ("apps/v1", json!({"matchLabels": {"app": "a"}})),
+    };
+    let mut template = pod_template();
+    template["metadata"] = json!({"labels": {"app": "a"}});
+    template["spec"]["restartPolicy"] = json!("Always");
+    json!({
+        "apiVersion": version,
+        "kind": kind,
+        "metadata": {"name": "controller"},
+        "spec": {"selector": selector, "template": template},
+    })
+}
+
+fn cronjob() -> Value {
+    json!({
+        "apiVersion": "batch/v1",
+        "kind": "CronJob",
+        "metadata": {"name": "cronjob"},
+        "spec": {"schedule": "0 3 1 1 *", "jobTemplate": {"spec": {"template": pod_template()}}},
+    })
+}
+
 fn pod() -> Value {
     let mut pod = pod_template();
     pod["apiVersion"] = json!("v1");
@@ -103,6 +137,16 @@ pub async fn objects_without_a_gang_never_reach_muster(sandbox: Sandbox) -> Resu
     installed.spares(&jobset("plain")).await?;
     installed.spares(&job()).await?;
     installed.spares(&pod()).await?;
+    for kind in CONTROLLERS {
+        installed.spares(&controller(kind)).await?;
+    }
+    installed.spares(&cronjob()).await?;
+    // As LeaderWorkerSet makes it from a stamped template.
+    let mut stamped = controller("StatefulSet");
+    stamped["metadata"]["name"] = json!("stamped");
+    stamped["spec"]["template"]["metadata"]["labels"][GANG] = json!("replica");
+    stamped["spec"]["template"]["metadata"]["annotations"] = json!({"muster.dev/stamp": "{}"});
+    installed.spares(&stamped).await?;
     let mut other = jobset("other");
     other["metadata"]["annotations"] = json!({"example.com/a": "b"});
     other["metadata"]["labels"] = json!({"example.com/a": "b"});
@@ -127,11 +171,22 @@ pub async fn objects_with_a_gang_are_refused_while_muster_is_down(sandbox: Sandb
     let calls = [
         ("stamped-jobs.muster.dev", stamped(job.clone())),
         ("stamped-pods.muster.dev", stamped(pod.clone())),
-        ("declaring-jobs.muster.dev", with_mode(job, "/metadata")),
+        ("jobs.muster.dev", with_mode(job.clone(), "/metadata")),
+        ("jobs.muster.dev", with_mode(job, "/spec/template/metadata")),
         ("declaring-pods.muster.dev", with_mode(pod, "/metadata")),
     ];
     for (webhook, object) in calls {
         installed.calls(webhook, &object).await?;
+    }
+    for kind in CONTROLLERS {
+        for metadata in ["/metadata", "/spec/template/metadata"] {
+            let declares = with_mode(controller(kind), metadata);
+            installed.calls("makers.muster.dev", &declares).await?;
+        }
+    }
+    for metadata in ["/metadata", "/spec/jobTemplate/metadata"] {
+        let declares = with_mode(cronjob(), metadata);
+        installed.calls("makers.muster.dev", &declares).await?;
     }
     Ok(())
 }

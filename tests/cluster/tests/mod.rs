@@ -10,6 +10,7 @@ mod foreign;
 mod gangs;
 mod harness;
 mod install;
+mod jobs;
 mod leadership;
 mod lifecycle;
 mod lws;
@@ -59,6 +60,12 @@ pub fn all() -> Vec<Test> {
         test(lifecycle::a_restart_is_a_new_gang_and_the_old_one_goes),
         test(lifecycle::a_suspended_gang_is_removed_and_comes_back_when_resumed),
         test(lifecycle::a_gang_that_is_resumed_while_its_old_pods_die_is_not_said_to_be_placed),
+        test(jobs::a_job_says_how_its_gang_stands_and_leaves_nothing),
+        test(jobs::a_job_that_waits_too_long_is_suspended),
+        test(jobs::a_pod_that_fails_is_replaced_by_itself),
+        test(jobs::a_job_that_is_admitted_later_starts_as_a_gang),
+        test(jobs::each_job_of_a_cronjob_is_a_gang),
+        test(jobs::a_gang_is_refused_on_kinds_that_have_none),
         test(endings::a_finished_gang_leaves_nothing),
         test(lifecycle::a_jobset_recreated_under_its_name_gets_a_gang_of_its_own),
         test(lifecycle::a_replacement_is_placed_after_members_have_finished),
