@@ -196,6 +196,29 @@ pub(crate) fn round(meta: &dyn Marked) -> Round {
     Round(text.and_then(|text| text.parse().ok()).unwrap_or(0))
 }
 
+/// Reads the labels that tell a child's gang, and notes those that it lacks.
+pub(crate) struct Labels<'c> {
+    child: &'c dyn Marked,
+    pub(crate) errors: Vec<FieldError>,
+}
+
+impl<'c> Labels<'c> {
+    pub(crate) fn of(child: &'c dyn Marked) -> Self {
+        let errors = Vec::new();
+        Self { child, errors }
+    }
+
+    /// A label's value; empty where it is missing. `from` is who writes it.
+    pub(crate) fn get(&mut self, key: &str, from: &str) -> &'c str {
+        let text = self.child.label(key);
+        if text.is_none() {
+            let detail = format!("the gang's identity needs it; {from} writes it");
+            self.errors.push(FieldError::required(label_path(key), detail));
+        }
+        text.unwrap_or_default()
+    }
+}
+
 /// The path of a label.
 pub(crate) fn label_path(key: &str) -> FieldPath {
     FieldPath::new("metadata").child("labels").key(key)

@@ -4,7 +4,7 @@
 use crate::gang::{
     Attempt, ControllerLabels, FieldError, Identity, Member, PartName, Round, Stamp,
 };
-use crate::workload::child::{Marked, label_path};
+use crate::workload::child::{Labels, Marked};
 use crate::workload::facts::{
     ConditionList, Facts, GangFields, Kind, Members, Prepared, Suspension, Watched,
 };
@@ -102,18 +102,11 @@ fn identify(
     stamp: Stamp,
     round: Round,
 ) -> Result<Member, Vec<FieldError>> {
-    let mut errors = Vec::new();
-    let mut label = |key: &'static str, from: &str| {
-        let text = pod.label(key);
-        if text.is_none() {
-            let detail = format!("the gang's identity needs it; {from} writes it");
-            errors.push(FieldError::required(label_path(key), detail));
-        }
-        text.unwrap_or_default()
-    };
-    let part = label(keys::GANG, "Muster");
-    let workload = label(JOB_NAME, "Kubernetes");
-    let uid = label(JOB_UID, "Kubernetes");
+    let mut labels = Labels::of(pod);
+    let part = labels.get(keys::GANG, "Muster");
+    let workload = labels.get(JOB_NAME, "Kubernetes");
+    let uid = labels.get(JOB_UID, "Kubernetes");
+    let errors = labels.errors;
     if !errors.is_empty() {
         return Err(errors);
     }

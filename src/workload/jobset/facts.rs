@@ -4,7 +4,7 @@
 use crate::gang::{
     Attempt, ControllerLabels, FieldError, Identity, Level, Member, PartName, Round, Stamp,
 };
-use crate::workload::child::{Marked, label_path};
+use crate::workload::child::{Labels, Marked, label_path};
 use crate::workload::facts::{
     ConditionList, Facts, GangFields, Kind, Members, Prepared, Suspension, Watched,
 };
@@ -146,20 +146,13 @@ fn identify(
     stamp: Stamp,
     round: Round,
 ) -> Result<Member, Vec<FieldError>> {
-    let mut errors = Vec::new();
-    let mut label = |key: &'static str, from: &str| {
-        let text = child.label(key);
-        if text.is_none() {
-            let detail = format!("the gang's identity needs it; {from} writes it");
-            errors.push(FieldError::required(label_path(key), detail));
-        }
-        text.unwrap_or_default()
-    };
-    let part = label(keys::GANG, "Muster");
-    let workload = label(JOBSET_NAME, "the JobSet controller");
-    let uid = label(JOBSET_UID, "the JobSet controller, from v0.10.1 on,");
-    let index = label(JOB_INDEX, "the JobSet controller");
-    let whole = label(ATTEMPT, "the JobSet controller");
+    let mut labels = Labels::of(child);
+    let part = labels.get(keys::GANG, "Muster");
+    let workload = labels.get(JOBSET_NAME, "the JobSet controller");
+    let uid = labels.get(JOBSET_UID, "the JobSet controller, from v0.10.1 on,");
+    let index = labels.get(JOB_INDEX, "the JobSet controller");
+    let whole = labels.get(ATTEMPT, "the JobSet controller");
+    let mut errors = labels.errors;
     let own = child.label(OWN_ATTEMPT).unwrap_or("0");
     let mut number = |key: &str, text: &str| {
         text.parse::<u32>().unwrap_or_else(|_| {
