@@ -213,7 +213,8 @@ impl<'c> Labels<'c> {
         let text = self.child.label(key);
         if text.is_none() {
             let detail = format!("the gang's identity needs it; {from} writes it");
-            self.errors.push(FieldError::required(label_path(key), detail));
+            self.errors
+                .push(FieldError::required(label_path(key), detail));
         }
         text.unwrap_or_default()
     }

@@ -194,6 +194,39 @@ spec:
         .await
 }
 
+/// On the scheduler that can hold gangs of several workloads together.
+pub async fn jobs_of_one_bundle_start_together(sandbox: Sandbox) -> Result<()> {
+    let side = |name: &str, other: &str| {
+        let knobs = format!(
+            ", muster.dev/scheduler: koordinator, muster.dev/bundle: ring, \
+             muster.dev/bundle-with: {other}"
+        );
+        job(2, &knobs, "").replacen("name: train", &format!("name: {name}"), 1)
+    };
+    sandbox.nodes(1, 3).await?;
+    sandbox.apply(&side("actor", "learner")).await?;
+    // Alone it would fit, and waits for the other.
+    let note = sandbox.told_of("Job", "GangWaiting").await?;
+    ensure!(
+        note.contains("waits for Job") && note.contains("learner"),
+        "{note}"
+    );
+    sandbox.apply(&side("learner", "actor")).await?;
+    sandbox
+        .wait_for("the pods of both", async || {
+            let pods = sandbox.pods().await?.len();
+            ensure!(pods == 4, "there are {pods}");
+            Ok(())
+        })
+        .await?;
+    tokio::time::sleep(std::time::Duration::from_secs(4)).await;
+    let bound = sandbox.bound().await?;
+    ensure!(bound.is_empty(), "{bound:?} are bound, and not all fit");
+    sandbox.nodes(1, 1).await?;
+    sandbox.all_bound(4).await?;
+    Ok(())
+}
+
 pub async fn a_gang_is_refused_on_kinds_that_have_none(sandbox: Sandbox) -> Result<()> {
     let text = |kind: &str, own: &str, pods: &str| {
         format!(

@@ -204,6 +204,7 @@ pub fn all() -> Vec<Test> {
             Home::KoordinatorAnnotations,
             better::koordinator::a_blocked_gang_starts_when_a_node_comes_at_default_gates,
         ),
+        test_in(Home::Schedulers, jobs::jobs_of_one_bundle_start_together),
         test_in(
             Home::Schedulers,
             better::partners::gangs_of_two_namespaces_start_together,
