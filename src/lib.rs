@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!    user's object              the model               a scheduler's words
-//!       JobSet          ──►  Plan { parts }  ──►  native · Volcano · coscheduling
+//!    Job · JobSet       ──►  Plan { parts }  ──►  native · Volcano · coscheduling
 //!   LeaderWorkerSet               (gang/)         Koordinator · YuniKorn · KAI
 //!     (workload/)                                        (scheduler/)
 //! ```

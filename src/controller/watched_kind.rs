@@ -13,7 +13,7 @@ use super::run::watch;
 use super::write::resource;
 use crate::gang::keys;
 use crate::scheduler::object::MANAGED_BY;
-use crate::workload::facts::{Lives, Watched};
+use crate::workload::facts::Watched;
 use crate::workload::{Facts, object};
 
 /// The kind as kube's client wants it.
@@ -52,13 +52,10 @@ pub(super) fn members(facts: &Facts) -> String {
     format!("{},{}{not_theirs}", keys::GANG, facts.members.name)
 }
 
-/// Which objects Muster made for this kind.
+/// Which objects Muster made for this kind: each kind's own, so that no object is kept twice.
 pub(super) fn objects(facts: &Facts) -> String {
-    let life = match facts.members.lives {
-        Lives::Attempts => format!("!{}", keys::LIFE),
-        Lives::Replicas => keys::LIFE.to_owned(),
-    };
-    format!("{}={},{life}", MANAGED_BY.0, MANAGED_BY.1)
+    let kind = facts.kind.name;
+    format!("{}={},{}={kind}", MANAGED_BY.0, MANAGED_BY.1, keys::WORKLOAD)
 }
 
 /// The label of a member that says which workload owns it; [`known_as`] is its value.

@@ -34,7 +34,7 @@ pub(crate) const GANG_NAME: &str = "muster.dev/gang-name";
 /// is for several.
 pub const GANG: &str = "muster.dev/gang";
 /// Label on a ganged workload of a kind of which most objects are in no gang: the reconciler finds it
-/// by that. Its value says nothing.
+/// by that, and its value says nothing. On an object that Muster makes: the kind of its workload.
 pub(crate) const WORKLOAD: &str = "muster.dev/workload";
 /// Annotation on every stamped template: what a link will need later ([`super::Stamp`]).
 pub(crate) const STAMP: &str = "muster.dev/stamp";

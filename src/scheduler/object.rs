@@ -58,6 +58,8 @@ pub(crate) fn object(
         controller: Some(true),
         block_owner_deletion: Some(true),
     };
+    let mut labels = scope.labels();
+    labels.insert(keys::WORKLOAD.to_owned(), owner.kind.to_owned());
     DynamicObject {
         types: Some(TypeMeta {
             api_version: api_version.to_owned(),
@@ -66,7 +68,7 @@ pub(crate) fn object(
         metadata: ObjectMeta {
             name: Some(name.into_string()),
             namespace: Some(owner.namespace.clone()),
-            labels: Some(scope.labels()),
+            labels: Some(labels),
             owner_references: Some(vec![controller]),
             ..ObjectMeta::default()
         },

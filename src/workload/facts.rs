@@ -104,7 +104,6 @@ pub(crate) struct Members {
     pub(crate) uid: Option<&'static str>,
     /// The labels that its controllers write on pods.
     pub(crate) controller_labels: ControllerLabels,
-    pub(crate) lives: Lives,
     /// What a child needs before its gang can be told.
     pub(crate) prepare: fn(&Arrival<'_>) -> Prepared,
     /// Who a stamped child is, in the given round of its gang.
@@ -120,15 +119,6 @@ pub(crate) struct Members {
 
 /// From a child's labels, its namespace, its stamp and its round to who it is.
 pub(crate) type Identify = fn(&dyn Marked, &str, Stamp, Round) -> Result<Member, Vec<FieldError>>;
-
-/// What tells the gangs of a workload that restarts apart.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Lives {
-    /// The workload restarts as a whole, by attempts.
-    Attempts,
-    /// Its replicas live and die one by one.
-    Replicas,
-}
 
 /// A child that is created.
 #[derive(Clone, Copy)]

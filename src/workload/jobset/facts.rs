@@ -6,7 +6,7 @@ use crate::gang::{
 };
 use crate::workload::child::{Marked, label_path};
 use crate::workload::facts::{
-    ConditionList, Facts, GangFields, Kind, Lives, Members, Prepared, Suspension, Watched,
+    ConditionList, Facts, GangFields, Kind, Members, Prepared, Suspension, Watched,
 };
 use crate::workload::keys::{self, Labelled, Place};
 use crate::workload::seen::LinkState;
@@ -67,7 +67,6 @@ pub(crate) static FACTS: Facts = Facts {
         name: JOBSET_NAME,
         uid: Some(JOBSET_UID),
         controller_labels: CONTROLLER_LABELS,
-        lives: Lives::Attempts,
         prepare: |_| Prepared::Known,
         identify,
         // With its Job or by itself: without a link it is not admitted.

@@ -1,7 +1,7 @@
 //! What holds for every LeaderWorkerSet: its API, and which keys may stand where on it.
 
 use crate::workload::facts::{
-    ConditionList, Facts, GangFields, Kind, Lives, Members, Suspension, Watched,
+    ConditionList, Facts, GangFields, Kind, Members, Suspension, Watched,
 };
 use crate::workload::keys::{self, Labelled, Place};
 
@@ -29,7 +29,6 @@ pub(crate) static FACTS: Facts = Facts {
         // Its pods have no such label. Pods of an earlier set of the same name are being deleted.
         uid: None,
         controller_labels: replica::CONTROLLER_LABELS,
-        lives: Lives::Replicas,
         prepare: replica::prepare,
         identify: replica::identify,
         link: replica::link,
