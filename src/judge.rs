@@ -3,8 +3,9 @@
 //!
 //! Pure. It knows neither a kind of workload nor a scheduler by name.
 
-use crate::gang::{FieldError, FieldPath, Located, Owner, Plan, keys};
+use crate::gang::{FieldError, FieldPath, Located, Owner, Plan, Round, keys};
 use crate::scheduler::{self, Scheduler, Snapshot};
+use crate::workload::facts::Links;
 use crate::workload::{Facts, Origin, Reading, Unasked, Workload, site};
 
 /// A workload with everything that is wrong with it, and its scheduler when one could be found.
@@ -60,6 +61,15 @@ pub(crate) fn unasked(facts: &Facts, cluster: &Snapshot) -> Unasked {
     match cluster.ganged_unasked.contains(&facts.kind.name) {
         true => Unasked::Gang,
         false => Unasked::NoGang,
+    }
+}
+
+/// The round as far as it tells the gangs of a workload apart: a link in a Job's template may have to
+/// stay as it is, and then so does the gang's name.
+pub(crate) fn round(facts: &Facts, backend: &dyn Scheduler, round: Round) -> Round {
+    match facts.members.links {
+        Links::OnPods => round,
+        Links::InTemplates => backend.round(round),
     }
 }
 

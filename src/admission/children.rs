@@ -11,6 +11,7 @@ use super::trust::{self, Trust};
 use super::{Decided, Decision, Operation, Phase, Review, Unanswerable};
 use crate::gang::limits::MAX_ANNOTATIONS;
 use crate::gang::{FieldError, FieldPath, Member, Stamp};
+use crate::judge;
 use crate::scheduler::{self, LinkSite, Marks, Resume, Scheduler, Snapshot};
 use crate::workload::child::{self, Child, Holder, Marked, Pods, Relabelled};
 use crate::workload::facts::{Arrival, Prepared};
@@ -150,7 +151,11 @@ impl<'c> Linked<'c> {
             .meta
             .map(|meta| child::round(meta))
             .unwrap_or_default();
-        let member = identify(labels, namespace, stamp, backend.round(round))?;
+        let round = match child::parent(labels) {
+            Some(facts) => judge::round(facts, backend, round),
+            None => round,
+        };
+        let member = identify(labels, namespace, stamp, round)?;
         let shape = || child.shape();
         let oversize = |why: String| vec![FieldError::forbidden(child::stamp_path(), why)];
         if let Some(why) = backend.oversize(&member, &shape) {

@@ -120,7 +120,11 @@ pub fn decide(seen: &Seen<'_>, cluster: &Snapshot) -> Actions {
         _ => Vec::new(),
     };
     let kept: HashSet<&str> = wanted.iter().filter_map(name).collect();
-    let used = InUse::by(seen.pods.iter().chain(seen.strangers));
+    let facts = seen.workload.facts();
+    let used = InUse::by(seen.pods.iter().chain(seen.strangers), |round| {
+        let backend = judged.backend;
+        backend.map_or(round, |backend| judge::round(facts, backend, round))
+    });
     let deletable = |object: &&DynamicObject| {
         let kept = name(object).is_some_and(|name| kept.contains(name));
         let going = object.metadata.deletion_timestamp.is_some();
@@ -208,10 +212,10 @@ pub fn backend(
 }
 
 /// The gangs of a start, as its scheduler tells them apart.
-pub fn gangs<'s>(start: &'s Start<'_>, backend: &dyn Scheduler) -> Vec<Gang<'s>> {
+pub fn gangs<'s>(facts: &Facts, start: &'s Start<'_>, backend: &dyn Scheduler) -> Vec<Gang<'s>> {
     let gangs = start.gangs.iter().map(|(part, identity)| {
         let mut identity = identity.clone();
-        identity.round = backend.round(identity.round);
+        identity.round = judge::round(facts, backend, identity.round);
         Gang::new(&start.plan.parts[*part], identity)
     });
     gangs.collect()
@@ -225,7 +229,8 @@ fn follow(
     start: &Start<'_>,
     actions: &mut Actions,
 ) -> Vec<DynamicObject> {
-    let (plan, mut gangs) = (&*start.plan, gangs(start, backend));
+    let facts = grouped.seen.workload.facts();
+    let (plan, mut gangs) = (&*start.plan, gangs(facts, start, backend));
     let mut statuses = Vec::new();
     // The round of the start: a scheduler may not tell rounds apart, but their pods do.
     for (gang, (_, identity)) in gangs.iter_mut().zip(&start.gangs) {

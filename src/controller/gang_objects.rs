@@ -7,6 +7,7 @@ use kube::core::DynamicObject;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
+use crate::gang::Round;
 use crate::gang::keys::{self, APPLIED};
 use crate::workload::SeenPod;
 
@@ -78,12 +79,16 @@ pub(super) struct InUse<'a> {
     starts: HashSet<Start<'a>>,
 }
 
-/// The attempt, and where the object is for less than the whole workload, the part; where it is for
-/// one replica, its index and own attempt.
-type Start<'a> = (u32, Option<&'a str>, Option<(u32, u32)>);
+/// The attempt and the round, and where the object is for less than the whole workload, the part; where
+/// it is for one replica, its index and own attempt.
+type Start<'a> = (u32, Round, Option<&'a str>, Option<(u32, u32)>);
 
 impl<'a> InUse<'a> {
-    pub(super) fn by(pods: impl Iterator<Item = &'a SeenPod>) -> Self {
+    /// `told` is the round as far as it tells gangs apart.
+    pub(super) fn by(
+        pods: impl Iterator<Item = &'a SeenPod>,
+        told: impl Fn(Round) -> Round,
+    ) -> Self {
         let mut used = Self::default();
         for pod in pods.filter(|pod| pod.phase.is_live()) {
             let gang = &pod.gang;
@@ -91,7 +96,9 @@ impl<'a> InUse<'a> {
             let replica = gang.index.map(|index| (index, gang.attempt.own));
             for part in [None, Some(gang.part.as_str())] {
                 for replica in [None, replica] {
-                    used.starts.insert((gang.attempt.whole, part, replica));
+                    let round = told(gang.round);
+                    used.starts
+                        .insert((gang.attempt.whole, round, part, replica));
                 }
             }
         }
@@ -112,7 +119,10 @@ impl<'a> InUse<'a> {
             Some(Ok(index)) => Some((index, own)),
             Some(Err(_)) => return false,
         };
-        self.starts.contains(&(whole, label(keys::GANG), replica))
+        let round = label(keys::ROUND).and_then(|round| round.parse().ok());
+        let round = Round(round.unwrap_or(0));
+        let start = (whole, round, label(keys::GANG), replica);
+        self.starts.contains(&start)
     }
 }
 

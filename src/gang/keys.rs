@@ -38,7 +38,8 @@ pub const GANG: &str = "muster.dev/gang";
 pub(crate) const WORKLOAD: &str = "muster.dev/workload";
 /// Annotation on every stamped template: what a link will need later ([`super::Stamp`]).
 pub(crate) const STAMP: &str = "muster.dev/stamp";
-/// Annotation on a resumed workload and its pod templates: the round.
+/// Annotation on a resumed workload and its pod templates: the round. On an object that Muster makes,
+/// as a label: the round that it is for, absent in the first.
 pub(crate) const ROUND: &str = "muster.dev/round";
 /// Annotation on a workload that Muster has suspended, to resume it once its pods are gone.
 pub(crate) const REVIVING: &str = "muster.dev/reviving";

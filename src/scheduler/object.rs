@@ -6,7 +6,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::core::{DynamicObject, ObjectMeta, TypeMeta};
 use serde_json::{Value, json};
 
-use crate::gang::{GangName, Identity, Owner, keys};
+use crate::gang::{GangName, Identity, Owner, Round, keys};
 
 /// Says whose object it is, for people and for the reconciler's watches.
 pub(crate) const MANAGED_BY: (&str, &str) = ("app.kubernetes.io/managed-by", "muster");
@@ -26,12 +26,14 @@ impl Scope<'_> {
             Self::Start(id) => (id, None, None),
         };
         let revision = identity.revision.clone();
+        let round = Some(identity.round).filter(|round| *round != Round::default());
         let attempt = revision.is_none().then(|| identity.attempt.to_string());
         let labels = [
             (MANAGED_BY.0, Some(MANAGED_BY.1.to_owned())),
             (keys::GANG, part),
             (keys::INDEX, index.map(|index| index.to_string())),
             (keys::ATTEMPT, attempt),
+            (keys::ROUND, round.map(|round| round.0.to_string())),
             (keys::LIFE, revision.as_ref().map(|_| identity.uid.clone())),
             (keys::REVISION, revision),
         ];

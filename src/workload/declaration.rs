@@ -301,6 +301,25 @@ pub(crate) fn check_partners(kind: &str, plan: &Plan, errors: &mut Vec<FieldErro
     }
 }
 
+/// Warns of a last wave of pods that is smaller than the gang's quorum: nothing is left that could fill
+/// it. `at` is where the completions stand.
+pub(crate) fn last_wave(
+    at: &str,
+    completions: Option<i64>,
+    parallelism: i64,
+    quorum: u32,
+) -> Option<String> {
+    let completions = completions.filter(|c| parallelism > 0 && *c > parallelism)?;
+    let last = completions % parallelism;
+    (last != 0 && last < i64::from(quorum)).then(|| {
+        format!(
+            "{at}: {completions} completions run {parallelism} at a time: the last wave is smaller \
+             than the gang's quorum and may wait forever; a {} of at most {last} helps",
+            keys::MIN_COUNT
+        )
+    })
+}
+
 /// Warns of a gang that is none.
 pub(crate) fn one_pod(part: &Part) -> Option<String> {
     (part.size() == 1).then(|| {

@@ -110,6 +110,7 @@ pub(crate) struct Members {
     pub(crate) identify: Identify,
     /// Whether Muster has linked a pod that exists.
     pub(crate) link: fn(&dyn Marked) -> LinkState,
+    pub(crate) links: Links,
     /// The stamp of a child of this role says what its gang's objects are made of.
     pub(crate) plans: Option<&'static str>,
     /// The label of a ControllerRevision that holds its workload's name, where the controller keeps
@@ -119,6 +120,15 @@ pub(crate) struct Members {
 
 /// From a child's labels, its namespace, its stamp and its round to who it is.
 pub(crate) type Identify = fn(&dyn Marked, &str, Stamp, Round) -> Result<Member, Vec<FieldError>>;
+
+/// Where the link of a member stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Links {
+    /// In the template of a Job, where the scheduler allows it: some of it can never change.
+    InTemplates,
+    /// Always on the pod itself, and so it is written anew for each pod.
+    OnPods,
+}
 
 /// A child that is created.
 #[derive(Clone, Copy)]

@@ -149,7 +149,8 @@ fn sides(
     }
     let outlook = workload.outlook(&judged.plan, &found.origin(), found.pods);
     let starts = outlook.starts.iter();
-    let gangs = starts.flat_map(|start| decide::gangs(start, backend));
+    let facts = workload.facts();
+    let gangs = starts.flat_map(|start| decide::gangs(facts, start, backend));
     let members = GangMembers::group(found.pods);
     let mut sides: BTreeMap<String, Side> = BTreeMap::new();
     for gang in gangs {

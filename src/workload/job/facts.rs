@@ -6,7 +6,7 @@ use crate::gang::{
 };
 use crate::workload::child::{Labels, Marked};
 use crate::workload::facts::{
-    ConditionList, Facts, GangFields, Kind, Members, Prepared, Suspension, Watched,
+    ConditionList, Facts, GangFields, Kind, Links, Members, Prepared, Suspension, Watched,
 };
 use crate::workload::keys::{self, Labelled, Place};
 use crate::workload::seen::LinkState;
@@ -49,6 +49,7 @@ pub(crate) static FACTS: Facts = Facts {
             Some(_) => LinkState::Linked,
             None => LinkState::Missing,
         },
+        links: Links::OnPods,
         plans: None,
         revisions: None,
     },

@@ -1,6 +1,6 @@
 //! A Job's declaration: its plan of one gang, and everything that is wrong with it at once.
 
-use crate::gang::{FieldError, FieldPath, Level, PartDraft, PartName, Role};
+use crate::gang::{FieldError, FieldPath, Level, Part, PartDraft, PartName, Role};
 use crate::workload::declaration::{self, Mode};
 use crate::workload::{Reading, keys};
 
@@ -106,13 +106,10 @@ fn warn(job: &Job<'_>, asked: &FieldPath, reading: &mut Reading) {
         }
         parts => warnings.extend(parts.iter().filter_map(declaration::one_pod)),
     }
-    let parallelism = job.parallelism();
-    if let Some(completions) = job.spec.completions.filter(|c| *c > parallelism) {
-        warnings.push(format!(
-            "spec.completions: {completions} completions run {parallelism} at a time: the last \
-             wave is smaller than the gang and may wait forever"
-        ));
-    }
+    let quorum = reading.plan.parts.first().map_or(0, Part::quorum);
+    let completions = job.spec.completions;
+    let last = declaration::last_wave("spec.completions", completions, job.parallelism(), quorum);
+    reading.warnings.extend(last);
 }
 
 fn idle_knobs(job: &Job<'_>) -> Option<String> {

@@ -6,7 +6,7 @@ use crate::gang::{
 };
 use crate::workload::child::{Labels, Marked, label_path};
 use crate::workload::facts::{
-    ConditionList, Facts, GangFields, Kind, Members, Prepared, Suspension, Watched,
+    ConditionList, Facts, GangFields, Kind, Links, Members, Prepared, Suspension, Watched,
 };
 use crate::workload::keys::{self, Labelled, Place};
 use crate::workload::seen::LinkState;
@@ -71,6 +71,7 @@ pub(crate) static FACTS: Facts = Facts {
         identify,
         // With its Job or by itself: without a link it is not admitted.
         link: |_| LinkState::Linked,
+        links: Links::InTemplates,
         plans: None,
         revisions: None,
     },

@@ -1,7 +1,7 @@
 //! What holds for every LeaderWorkerSet: its API, and which keys may stand where on it.
 
 use crate::workload::facts::{
-    ConditionList, Facts, GangFields, Kind, Members, Suspension, Watched,
+    ConditionList, Facts, GangFields, Kind, Links, Members, Suspension, Watched,
 };
 use crate::workload::keys::{self, Labelled, Place};
 
@@ -32,6 +32,7 @@ pub(crate) static FACTS: Facts = Facts {
         prepare: replica::prepare,
         identify: replica::identify,
         link: replica::link,
+        links: Links::OnPods,
         plans: Some(replica::LEADER),
         revisions: Some(replica::NAME),
     },
