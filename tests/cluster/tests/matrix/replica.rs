@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
+use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
 use kube::api::DeleteParams;
 
@@ -42,6 +43,15 @@ pub async fn run(sandbox: Sandbox, column: Column) -> Result<()> {
         sandbox.cordon(&late).await?;
     }
     sandbox.delete_pod("serve-1").await?;
+    // The old workers are marked one after the other.
+    sandbox
+        .wait_for("the new leader alone", async || {
+            let new = sandbox.replica("1").await?;
+            let is_old = |pod: &Pod| old.iter().any(|other| other.uid() == pod.uid());
+            ensure!(new.len() == 1 && !is_old(&new[0]), "{} pods", new.len());
+            Ok(())
+        })
+        .await?;
     sandbox.stay_unbound("1", 1).await?;
     sandbox.cordon(&late).await?;
     for pod in workers() {
