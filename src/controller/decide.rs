@@ -11,7 +11,7 @@ use super::gang_members::GangMembers;
 use super::gang_objects::{self, GangObjects, InUse};
 pub use super::gang_status::{GangStatus, State};
 use super::gang_status::{status, stranded};
-use crate::gang::{Gang, Owner, Plan, TimeoutAction};
+use crate::gang::{Gang, Owner, Plan, Round, TimeoutAction};
 use crate::judge::{self, Judged};
 use crate::scheduler::abilities::{NewRoom, QuorumChange};
 use crate::scheduler::{self, Queue, Scheduler, Snapshot};
@@ -123,7 +123,7 @@ pub fn decide(seen: &Seen<'_>, cluster: &Snapshot) -> Actions {
     let facts = seen.workload.facts();
     let used = InUse::by(seen.pods.iter().chain(seen.strangers), |round| {
         let backend = judged.backend;
-        backend.map_or(round, |backend| judge::round(facts, backend, round))
+        backend.map_or(Round::default(), |b| judge::round(facts, b, round))
     });
     let deletable = |object: &&DynamicObject| {
         let kept = name(object).is_some_and(|name| kept.contains(name));

@@ -94,11 +94,13 @@ impl<'a> InUse<'a> {
             let gang = &pod.gang;
             used.uids.insert(&gang.uid);
             let replica = gang.index.map(|index| (index, gang.attempt.own));
-            for part in [None, Some(gang.part.as_str())] {
-                for replica in [None, replica] {
-                    let round = told(gang.round);
-                    used.starts
-                        .insert((gang.attempt.whole, round, part, replica));
+            // Where the scheduler is not known just now, the object may be of either name.
+            for round in [gang.round, told(gang.round)] {
+                for part in [None, Some(gang.part.as_str())] {
+                    for replica in [None, replica] {
+                        let start = (gang.attempt.whole, round, part, replica);
+                        used.starts.insert(start);
+                    }
                 }
             }
         }

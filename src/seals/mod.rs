@@ -1,7 +1,8 @@
 //! The keys of stamps in a cluster: kept in a Secret, the same for all replicas.
 //!
 //! The decisions are in `ring`, and who vouches for a stamp whose key is lost is looked up in
-//! `carriers`, as `questions` has them wait; here are the calls. What a seal is and covers is the model's ([`crate::gang::Seals`]).
+//! `carriers`, as `questions` has them wait; here are the calls. What a seal is and covers is the
+//! model's ([`crate::gang::Seals`]).
 
 mod carriers;
 mod questions;
