@@ -308,6 +308,7 @@ fn run(case: &str, bytes: usize) -> bool {
                     strangers: &[],
                     made: &[],
                     partners: &[],
+                    owner: None,
                 };
                 let actions = decide::decide(&seen, &cluster);
                 assert!(!actions.apply.is_empty());

@@ -3,7 +3,7 @@
 //!
 //! Pure. It knows neither a kind of workload nor a scheduler by name.
 
-use crate::gang::{FieldError, FieldPath, Located, Owner, Plan, Round, keys};
+use crate::gang::{FieldError, FieldPath, Located, Owner, Plan, Reference, Round, keys};
 use crate::scheduler::{self, Scheduler, Snapshot};
 use crate::workload::facts::Links;
 use crate::workload::{Facts, Origin, Reading, Unasked, Workload, site};
@@ -76,11 +76,15 @@ pub(crate) fn round(facts: &Facts, backend: &dyn Scheduler, round: Round) -> Rou
 /// The owner of what is made for a workload.
 pub(crate) fn owner(facts: &Facts, of: &Origin<'_>) -> Owner {
     Owner {
-        api_version: facts.kind.api_version(),
         kind: facts.kind.name,
         namespace: of.namespace.to_owned(),
-        name: of.name.to_owned(),
-        uid: of.uid.to_owned(),
+        gang_name: None,
+        references: vec![Reference {
+            api_version: facts.kind.api_version(),
+            kind: facts.kind.name.to_owned(),
+            name: of.name.to_owned(),
+            uid: of.uid.to_owned(),
+        }],
     }
 }
 

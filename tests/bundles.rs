@@ -96,6 +96,7 @@ fn pod(uid: &str, index: usize, attempt: u32, phase: PodPhase) -> SeenPod {
         created: None,
         going: false,
         unscheduled: None,
+        own: None,
     }
 }
 
@@ -124,6 +125,7 @@ fn decide(at: usize, all: &[Side]) -> Actions {
                 strangers: &[],
                 made: &[],
                 partners: &[],
+                owner: None,
             });
             let from = me.reference();
             partners::look(
@@ -143,6 +145,7 @@ fn decide(at: usize, all: &[Side]) -> Actions {
         strangers: &[],
         made: &me.made,
         partners: &partners,
+        owner: None,
     };
     decide::decide(&seen, &cluster)
 }

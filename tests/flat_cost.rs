@@ -78,6 +78,7 @@ fn decide(
         strangers: &[],
         made,
         partners: &[],
+        owner: None,
     };
     decide::decide(&seen, cluster)
 }
@@ -105,6 +106,7 @@ fn pod(index: u32, number: u32, attempt: u32, phase: PodPhase) -> SeenPod {
         created: None,
         going: false,
         unscheduled: None,
+        own: None,
     }
 }
 

@@ -436,6 +436,7 @@ fn reconcile(lws: &Value, pods: &[SeenPod], made: &[DynamicObject], cluster: &Sn
         strangers: &[],
         made,
         partners: &[],
+        owner: None,
     };
     reconciler::decide(&seen, cluster)
 }

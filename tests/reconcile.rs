@@ -40,6 +40,7 @@ fn decide(jobset: &Value, pods: &[SeenPod], made: &[DynamicObject], cluster: &Sn
         strangers: &[],
         made,
         partners: &[],
+        owner: None,
     };
     decide::decide(&seen, cluster)
 }
@@ -69,6 +70,7 @@ fn pod(index: u32, attempt: u32, phase: PodPhase) -> SeenPod {
         created: None,
         going: false,
         unscheduled: (phase == PodPhase::Pending).then(|| "no room".into()),
+        own: None,
     }
 }
 

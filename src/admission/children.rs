@@ -94,7 +94,7 @@ fn left_alone(warning: &str) -> Decided {
     Decision::allow(patch, vec![warning.to_owned()]).about(String::new())
 }
 
-fn deny(errors: Vec<FieldError>) -> Decided {
+pub(super) fn deny(errors: Vec<FieldError>) -> Decided {
     let warnings = Vec::new();
     Decision::Deny { errors, warnings }.about(String::new())
 }
@@ -126,11 +126,11 @@ fn declarer(review: &Review<'_>, child: &Child<'_>) -> Decided {
 }
 
 /// A stamped child, its gang, and what it must carry.
-struct Linked<'c> {
-    child: &'c Child<'c>,
-    member: Member,
-    marks: Marks,
-    backend: &'static dyn Scheduler,
+pub(super) struct Linked<'c> {
+    pub(super) child: &'c Child<'c>,
+    pub(super) member: Member,
+    pub(super) marks: Marks,
+    pub(super) backend: &'static dyn Scheduler,
 }
 
 impl<'c> Linked<'c> {
@@ -179,7 +179,7 @@ impl<'c> Linked<'c> {
         })
     }
 
-    fn decide_pod(&self, phase: Phase, patch: PatchBuilder) -> Decided {
+    pub(super) fn decide_pod(&self, phase: Phase, patch: PatchBuilder) -> Decided {
         if let Some(error) = self.foreign_link() {
             return deny(vec![error]);
         }
@@ -223,7 +223,7 @@ impl<'c> Linked<'c> {
         self.member.name().to_string()
     }
 
-    fn write(&self, mut patch: PatchBuilder) -> Decided {
+    pub(super) fn write(&self, mut patch: PatchBuilder) -> Decided {
         let pods = &self.child.pods;
         patch.marks(pods.path(), pods.meta, pods.spec, &self.marks);
         Decision::allow(patch.finish(), Vec::new()).about(self.name())
@@ -278,7 +278,7 @@ impl<'c> Linked<'c> {
         })
     }
 
-    fn is_ours(&self) -> bool {
+    pub(super) fn is_ours(&self) -> bool {
         let (marks, Pods { meta, spec, .. }) = (&self.marks, self.child.pods);
         let label = |key: &str| meta.and_then(|m| m.label(key));
         let annotation = |key: &str| meta.and_then(|m| m.annotation(key));

@@ -7,6 +7,7 @@
 mod children;
 mod makers;
 mod patch;
+mod pods;
 mod response;
 mod review;
 mod stamps;
@@ -19,6 +20,7 @@ pub use review::{Operation, Review};
 use crate::gang::field::shorten;
 use crate::gang::{Carrier, FieldError};
 use crate::scheduler::Snapshot;
+use crate::workload::child::Child;
 use crate::workload::{Life, Object, Workload, keys};
 
 /// Which of the two webhook endpoints was called.
@@ -163,6 +165,9 @@ pub enum Unanswerable {
         .0.workload
     )]
     StampNotKnown(Carrier),
+    /// What other pods say is not known yet.
+    #[error("Muster has not seen the pods that declare gangs yet: try again")]
+    PodsNotSeen,
     /// Another replica has just made the key.
     #[error("Muster does not know the key that sealed the stamps yet: try again")]
     KeyNotKnown,
@@ -176,6 +181,7 @@ impl Unanswerable {
             Self::Internal(_)
             | Self::NamespaceNotSeen(_)
             | Self::StampNotKnown(_)
+            | Self::PodsNotSeen
             | Self::KeyNotKnown => 500,
         }
     }
@@ -185,7 +191,10 @@ impl Unanswerable {
     pub fn is_momentary(&self) -> bool {
         matches!(
             self,
-            Self::NamespaceNotSeen(_) | Self::StampNotKnown(_) | Self::KeyNotKnown
+            Self::NamespaceNotSeen(_)
+                | Self::StampNotKnown(_)
+                | Self::PodsNotSeen
+                | Self::KeyNotKnown
         )
     }
 }
@@ -215,7 +224,10 @@ pub fn decide(
     let Some(object) = object else {
         return Ok(Decided::untouched());
     };
-    if let Some(workload) = object.workload() {
+    let child = object.child();
+    // A pod is a member, also where it declares its gang itself.
+    let pod = child.as_ref().is_some_and(Child::is_pod);
+    if let Some(workload) = object.workload().filter(|_| !pod) {
         let old = old.and_then(Object::workload);
         return workloads::decide(phase, review, workload, old, cluster);
     }
@@ -223,12 +235,17 @@ pub fn decide(
         let old = old.and_then(Object::maker);
         return makers::decide(phase, review, &maker, old.as_ref(), cluster);
     }
-    match object.child() {
-        Some(child) => {
+    let Some(child) = child else {
+        return Ok(Decided::untouched());
+    };
+    // What a stored pod declares cannot change, and the apiserver sees to that by itself.
+    let created = review.operation == Operation::Create && !child.meta.deleting();
+    match object.workload().filter(|_| pod && created) {
+        Some(pod) => pods::decide(phase, review, &child, pod, cluster),
+        None => {
             let old = old.and_then(Object::child);
             children::decide(phase, review, &child, old.as_ref(), cluster)
         }
-        None => Ok(Decided::untouched()),
     }
 }
 

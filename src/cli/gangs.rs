@@ -9,7 +9,7 @@ use crate::judge::{self, Judged};
 use crate::scheduler::Snapshot;
 use crate::workload::seen::PodPhase;
 use crate::workload::view::Meta;
-use crate::workload::{Facts, Life, Object, Origin, SeenPod, Start, Unasked};
+use crate::workload::{Facts, Life, Object, Origin, SeenPod, Start, Unasked, Workload};
 
 /// The gangs of an admitted workload, with what is needed to make their objects.
 pub(crate) struct Gangs<'p> {
@@ -47,7 +47,12 @@ pub(crate) fn with_gangs<T>(
     if workload.life() == Life::LeftAlone {
         return None;
     }
-    let name = stored_name(workload.meta());
+    // A pod may declare a gang itself, which has a name of its own.
+    let own = SeenPod::declaring(&json, &admitted.namespace);
+    let name = match &own {
+        Some(pod) => pod.gang.workload.clone(),
+        None => stored_name(workload.meta()),
+    };
     let of = Origin {
         namespace: &admitted.namespace,
         name: &name,
@@ -59,16 +64,29 @@ pub(crate) fn with_gangs<T>(
     let pods: Vec<SeenPod> = children
         .iter()
         .filter_map(|child| seen(child, cluster))
+        .chain(own)
         .collect();
     let outlook = workload.outlook(&judged.plan, &of, &pods);
     Some(use_them(Gangs {
         facts: workload.facts(),
-        owner: judge::owner(workload.facts(), &of),
+        owner: owner(workload, &of, &pods),
         judged: &judged,
         starts: outlook.starts,
         count: workload.gang_count(&judged.plan),
         children,
     }))
+}
+
+/// Who would own what is made for it.
+fn owner(workload: &dyn Workload, of: &Origin<'_>, pods: &[SeenPod]) -> Owner {
+    let mut owner = judge::owner(workload.facts(), of);
+    if pods.iter().any(|pod| pod.own.is_some()) {
+        owner.gang_name = Some(of.name.to_owned());
+        for reference in &mut owner.references {
+            reference.name = stored_name(workload.meta());
+        }
+    }
+    owner
 }
 
 /// A child as the reconciler would see it, where it is a pod of a gang.

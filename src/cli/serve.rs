@@ -131,6 +131,8 @@ pub async fn run(args: Serve) -> Result<(), ServeError> {
     if client.is_some() {
         let listed = controller::namespaces_listed(Arc::clone(&cluster));
         server.ready_when("namespaces", Box::new(listed));
+        let listed = controller::pods_listed(Arc::clone(&cluster));
+        server.ready_when("pods", Box::new(listed));
     }
     let mut election = client.map(|client| {
         let default = args.cluster.schedulers.scheduler();

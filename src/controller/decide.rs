@@ -32,6 +32,8 @@ pub struct Seen<'a> {
     pub made: &'a [DynamicObject],
     /// The workloads that it names in `muster.dev/bundle-with`.
     pub partners: &'a [Partner],
+    /// Who owns what is made for it, where it is no object itself.
+    pub owner: Option<&'a Owner>,
 }
 
 impl<'a> Seen<'a> {
@@ -172,9 +174,13 @@ fn wanted(
 ) -> Vec<DynamicObject> {
     let seen = &grouped.seen;
     let of = seen.origin();
-    let owner = judge::owner(seen.workload.facts(), &of);
+    let owner = match seen.owner {
+        Some(owner) => owner.clone(),
+        None => judge::owner(seen.workload.facts(), &of),
+    };
     let outlook = seen.workload.outlook(&judged.plan, &of, seen.pods);
     actions.refused = outlook.refused;
+    actions.broken = outlook.broken;
     actions.idle = outlook.idle;
     actions.unmade = outlook.unmade;
     let mut objects = Vec::new();

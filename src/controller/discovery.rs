@@ -52,7 +52,9 @@ pub async fn discover(client: &Client) -> Result<Found, kube::Error> {
         kinds: Vec::new(),
     };
     for facts in object::workloads() {
-        if serves(client, &facts.kind.api_version(), facts.kind.plural).await? {
+        // Kubernetes' core is always served.
+        let core = facts.kind.group.is_empty();
+        if core || serves(client, &facts.kind.api_version(), facts.kind.plural).await? {
             found.workloads.push(facts);
         }
     }
@@ -184,6 +186,7 @@ impl Found {
             own_user: self.own_user.clone(),
             seals: Arc::clone(&last.seals),
             vouched: last.vouched.clone(),
+            standing: last.standing.watched(),
             release: self.release,
         }
     }

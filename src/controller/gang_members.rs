@@ -44,7 +44,8 @@ impl Pods {
                 sorted.strangers.push(pod);
                 continue;
             }
-            if pod.stamp.is_some() && !stored(&pod) {
+            // A pod that declares its gang is what is stored.
+            if pod.stamp.is_some() && pod.own.is_none() && !stored(&pod) {
                 pod.stamp = None;
             }
             sorted.members.push(pod);

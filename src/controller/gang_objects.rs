@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use kube::core::DynamicObject;
+use kube::core::{DynamicObject, ObjectMeta};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
@@ -20,6 +20,12 @@ pub(super) fn strip(object: &mut DynamicObject) {
     }
     let status = object.data.get_mut("status").map(Value::take);
     object.data = status.map_or(Value::Null, |status| json!({"status": status}));
+}
+
+/// The gang that its pods declare, where the object is for such a one.
+pub(super) fn gang_name(meta: &ObjectMeta) -> Option<&str> {
+    let labels = meta.labels.as_ref()?;
+    labels.get(keys::GANG_NAME).map(String::as_str)
 }
 
 /// The hash of what was applied last to an object.

@@ -19,12 +19,14 @@ use super::gang_members::Pods;
 use super::mend::nudge::Sleepers;
 use super::mend::queues::Queues;
 use super::mend::revive::{Revival, Revivals};
+use super::owners::Owners;
 use super::report::condition::Conditions;
 use super::report::events::{EventPublisher, Refusal, Report};
 use super::revisions::Revisions;
-use super::watched_kind::known_as;
+use super::watched_kind::{known_as, object_key};
 use super::write::{Done, Error, Outcome, Writer};
-use crate::gang::TimeoutAction;
+use crate::gang::{Owner, TimeoutAction};
+use crate::workload::facts::Watched;
 use crate::workload::{Facts, Object, SeenPod, Workload};
 
 /// A gang whose object's name is taken is looked at this often.
@@ -50,6 +52,7 @@ pub(super) struct Context {
     pub revivals: Arc<Revivals>,
     pub revisions: Arc<Revisions>,
     pub backoffs: Arc<Backoffs>,
+    pub owners: Owners,
 }
 
 pub(super) fn on_error(workload: Arc<Stored>, error: &Error, context: Arc<Context>) -> Action {
@@ -83,6 +86,7 @@ pub(super) async fn look(workload: Arc<Stored>, context: Arc<Context>) -> Result
     } = pods;
     let made = context.made(&workload);
     let (made, behind) = context.writer.recent.lay_over(uid, made);
+    let owner = context.owner(&workload, &pods, &made).await?;
     let cluster = context.cluster.load();
     let members = |other: &Stored, view: &dyn Workload| context.members(other, view);
     let partners = look_up(view, namespace, &context.stored, members, &cluster);
@@ -93,6 +97,7 @@ pub(super) async fn look(workload: Arc<Stored>, context: Arc<Context>) -> Result
         strangers: &strangers,
         made: &made,
         partners: &partners,
+        owner: owner.as_ref(),
     };
     let mut actions = decide::decide(&seen, &cluster);
     drop(cluster);
@@ -112,7 +117,7 @@ pub(super) async fn look(workload: Arc<Stored>, context: Arc<Context>) -> Result
     }
     context.events.wrote(&workload, &done, &actions.gangs).await;
     let mut report = context.events.compare(uid, &actions);
-    actions.broken = report.broken.take();
+    actions.broken = report.broken.take().or(actions.broken);
     // Before what can fail: the next look does not tell it again.
     context.events.publish(&workload, &report).await;
     let outcome = match report.timed_out {
@@ -162,9 +167,30 @@ impl Context {
         Pods::sort(self.found(workload), view, &HashSet::new()).members
     }
 
+    /// Who owns what is made for a workload that is no object itself; events are told of it too.
+    async fn owner(
+        &self,
+        workload: &Stored,
+        pods: &[SeenPod],
+        made: &[DynamicObject],
+    ) -> Result<Option<Owner>, Error> {
+        if self.facts.watched != Watched::ByMembers {
+            return Ok(None);
+        }
+        let owners = &self.owners;
+        let found = owners.of(workload.namespace(), workload.name(), pods, made);
+        let what = "find who made the pods";
+        let owner = found.await.map_err(super::write::api_error(what))?;
+        if let Some(first) = owner.references.first() {
+            self.events.about(workload, first);
+        }
+        Ok(Some(owner))
+    }
+
     fn made(&self, workload: &Stored) -> Vec<DynamicObject> {
         let objects = self.objects.iter();
-        let objects = objects.flat_map(|made| made.of(workload.namespace(), workload.uid()));
+        let key = object_key(self.facts, workload);
+        let objects = objects.flat_map(|made| made.of(workload.namespace(), key));
         objects.map(Arc::unwrap_or_clone).collect()
     }
 

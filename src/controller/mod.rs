@@ -7,6 +7,8 @@
 //!   Muster has made), `gang_status` (how a gang stands).
 //! - `cache`: what the watches show, by workload. `revisions`: what templates a workload had before.
 //! - [`watched_kind`]: how the members and objects of a kind of workload are found.
+//! - `pod_gangs`: gangs that pods declare themselves, `owners`: who owns what is made for them, and
+//!   `standing`: what they agreed on, for admission.
 //! - [`bundles`]: gangs that start together with gangs of other workloads.
 //! - `report`: events and the condition.
 //! - `mend`: what helps gangs that wait because of a weakness of their scheduler.
@@ -26,9 +28,12 @@ mod look;
 mod mend;
 mod namespaces;
 pub mod observe;
+mod owners;
+mod pod_gangs;
 mod report;
 pub(crate) mod revisions;
 mod run;
+mod standing;
 mod watched_kind;
 mod write;
 
@@ -40,19 +45,21 @@ use kube::Client;
 use crate::gang::SchedulerKind;
 use crate::leader::Leadership;
 use crate::scheduler::Snapshot;
-use crate::workload::{Facts, object};
+use crate::workload::Facts;
 use discovery::Found;
 pub use namespaces::listed as namespaces_listed;
+pub use standing::listed as pods_listed;
 
 /// What a running reconciler shares with admission.
 pub type Cluster = Arc<ArcSwap<Snapshot>>;
 
-/// Keeps the snapshot fresh for admission: what is served, and the labels of namespaces. Every
-/// replica does this.
+/// Keeps the snapshot fresh for admission: what is served, the labels of namespaces, and the pods that
+/// declare gangs. Every replica does this.
 pub async fn keep_snapshot(client: Client, default: Option<SchedulerKind>, cluster: Cluster) {
     tokio::join!(
         keep_found(client.clone(), default, Arc::clone(&cluster)),
-        namespaces::keep(client, cluster)
+        namespaces::keep(client.clone(), Arc::clone(&cluster)),
+        standing::keep(client, cluster)
     );
 }
 
@@ -107,19 +114,10 @@ pub async fn reconcile(client: Client, cluster: Cluster) {
             }
         };
         let follow = async |facts: &'static Facts| {
-            watched_kind::appear(facts, &client).await;
+            watched_kind::appear(facts, &client, &found.resources()).await;
             run::run(client.clone(), Arc::clone(&cluster), &found, facts).await;
         };
         let following = futures::future::join_all(found.workloads.iter().copied().map(follow));
-        if found.workloads.is_empty() {
-            let kinds: Vec<&str> = object::workloads().map(|facts| facts.kind.plural).collect();
-            tracing::info!(
-                kinds = kinds.join(", "),
-                "the cluster serves no workloads yet"
-            );
-            tokio::time::sleep(discovery::REFRESH).await;
-            continue;
-        }
         tokio::select! {
             _ = following => {}
             () = changed(&client, &found) => {

@@ -27,12 +27,15 @@ use super::mend::nudge::Sleepers;
 use super::mend::queues::Queues;
 use super::mend::revive::Revivals;
 use super::observe::{self, WatchedPod};
+use super::owners::Owners;
+use super::pod_gangs::{self, PodGangs};
 use super::report::condition::Conditions;
 use super::report::events::EventPublisher;
 use super::revisions::Revisions;
 use super::watched_kind;
-use super::write::{Writer, owners, resource};
+use super::write::{Writer, resource};
 use crate::gang::Seals;
+use crate::workload::facts::Watched;
 use crate::workload::{Facts, SeenPod};
 
 /// A list is read in pages of so many objects: whole pods are large until they are read, and memory
@@ -49,7 +52,17 @@ pub(super) async fn run(client: Client, cluster: Cluster, found: &Found, facts: 
     let revisions = Arc::new(Revisions::default());
     let backoffs = Arc::new(Backoffs::default());
     let (sender, partners) = mpsc::unbounded();
-    let stream = watch::<Stored>(&client, &kind, watched_kind::workloads(facts))
+    let pods = Arc::new(ByOwner::default());
+    let kinds = found.resources();
+    let objects: Vec<_> = kinds.iter().map(|_| Arc::new(ByOwner::default())).collect();
+    let (gangs, made_up) = PodGangs::new(Arc::clone(&pods), objects.clone());
+    let stream = match facts.watched {
+        Watched::ByMembers => made_up.boxed(),
+        Watched::All | Watched::Labelled => {
+            watch::<Stored>(&client, &kind, watched_kind::workloads(facts)).boxed()
+        }
+    };
+    let stream = stream
         .inspect(forget_deleted(
             Arc::clone(&events),
             Arc::clone(&revivals),
@@ -62,25 +75,33 @@ pub(super) async fn run(client: Client, cluster: Cluster, found: &Found, facts: 
     let mut controller = Controller::for_stream_with(stream, stored.clone(), kind.clone());
     controller = controller.reconcile_on(partners);
 
-    let pods = Arc::new(ByOwner::default());
     let (members, read) = (resource("", "v1", "Pod"), Arc::clone(&pods));
-    let known = Arc::clone(&cluster);
     let selected = watcher::Config::default().labels(&watched_kind::members(facts));
-    let stream = watch(&client, &members, selected)
-        .inspect(move |event| {
-            follow(&read, event, |pod| {
-                keep_pod(pod, facts, &known.load().seals)
+    if facts.watched == Watched::ByMembers {
+        let gangs = Arc::clone(&gangs);
+        let stream = watch::<Stored>(&client, &members, selected)
+            .inspect(move |event| {
+                follow(&read, event, pod_gangs::keep_pod);
+                gangs.pod_changed(event);
             })
-        })
-        .touched_objects();
-    let (of, label) = (kind.clone(), facts.members.name);
-    let mapper = move |pod: WatchedPod| workload_of(&pod, label, &of);
-    controller = controller.watches_stream_with(stream, mapper, members);
+            .touched_objects();
+        controller = controller.watches_stream_with(stream, nobody::<Stored>, members);
+    } else {
+        let known = Arc::clone(&cluster);
+        let stream = watch(&client, &members, selected)
+            .inspect(move |event| {
+                follow(&read, event, |pod| {
+                    keep_pod(pod, facts, &known.load().seals)
+                })
+            })
+            .touched_objects();
+        let (of, label) = (kind.clone(), facts.members.name);
+        let mapper = move |pod: WatchedPod| workload_of(&pod, label, &of);
+        controller = controller.watches_stream_with(stream, mapper, members);
+    }
 
-    let mut objects = Vec::new();
-    for kind in found.resources() {
-        let made = Arc::new(ByOwner::default());
-        let (types, read) = (types(&kind), Arc::clone(&made));
+    for (kind, made) in kinds.into_iter().zip(&objects) {
+        let (types, read, gangs) = (types(&kind), Arc::clone(made), Arc::clone(&gangs));
         let ours = watcher::Config::default().labels(&watched_kind::objects(facts));
         let stream = watch::<DynamicObject>(&client, &kind, ours)
             .modify(move |object| {
@@ -88,10 +109,19 @@ pub(super) async fn run(client: Client, cluster: Cluster, found: &Found, facts: 
                 object.types = Some(types.clone());
                 gang_objects::strip(object);
             })
-            .inspect(move |event| follow(&read, event, keep_object))
+            .inspect(move |event| {
+                follow(&read, event, |object| keep_object(object, facts));
+                if facts.watched == Watched::ByMembers {
+                    gangs.object_changed(event);
+                }
+            })
             .touched_objects();
-        controller = controller.owns_stream_with(stream, kind);
-        objects.push(made);
+        controller = match facts.watched {
+            Watched::ByMembers => {
+                controller.watches_stream_with(stream, nobody::<DynamicObject>, kind)
+            }
+            Watched::All | Watched::Labelled => controller.owns_stream_with(stream, kind),
+        };
     }
 
     let context = Arc::new(Context {
@@ -103,6 +133,7 @@ pub(super) async fn run(client: Client, cluster: Cluster, found: &Found, facts: 
         revisions,
         backoffs,
         queues: Queues::new(client.clone()),
+        owners: Owners::new(client.clone()),
         writer: Writer::new(client.clone(), kind, facts),
         cluster,
         stored,
@@ -153,9 +184,9 @@ fn keep_pod(pod: &WatchedPod, facts: &Facts, seals: &Seals) -> Option<Kept<SeenP
     })
 }
 
-fn keep_object(object: &DynamicObject) -> Option<Kept<Arc<DynamicObject>>> {
+fn keep_object(object: &DynamicObject, facts: &Facts) -> Option<Kept<Arc<DynamicObject>>> {
     Some(Kept {
-        owners: owners(&object.metadata).map(str::to_owned).collect(),
+        owners: watched_kind::made_for(facts, &object.metadata),
         value: Arc::new(object.clone()),
     })
 }
@@ -165,6 +196,11 @@ fn types(kind: &ApiResource) -> TypeMeta {
         api_version: kind.api_version.clone(),
         kind: kind.kind.clone(),
     }
+}
+
+/// Nobody is looked at because of it: what it belongs to is told by itself.
+fn nobody<K>(_: K) -> Option<ObjectRef<Stored>> {
+    None
 }
 
 /// The workload that a member belongs to.

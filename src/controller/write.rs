@@ -10,10 +10,11 @@ use kube::{Client, ResourceExt as _};
 use super::cache::recent_writes::RecentWrites;
 use super::cache::stored::Stored;
 use super::decide::Actions;
+use super::gang_objects::gang_name;
 use super::mend::revive::Revival;
 use super::report::condition::ConditionUpdate;
 use crate::scheduler::object::MANAGED_BY;
-use crate::workload::facts::{ConditionList, Facts};
+use crate::workload::facts::{ConditionList, Facts, Watched};
 use crate::workload::keys;
 
 /// The field manager of everything that Muster writes.
@@ -31,7 +32,7 @@ pub(super) enum Error {
     Read(String),
 }
 
-fn api_error(what: impl Into<String>) -> impl FnOnce(kube::Error) -> Error {
+pub(super) fn api_error(what: impl Into<String>) -> impl FnOnce(kube::Error) -> Error {
     let what = what.into();
     move |source| Error::Api {
         what,
@@ -95,7 +96,7 @@ pub(super) struct Writer {
     client: Client,
     /// The kind of workloads.
     workloads: ApiResource,
-    conditions: ConditionList,
+    facts: &'static Facts,
     pub recent: RecentWrites,
 }
 
@@ -104,7 +105,7 @@ impl Writer {
         Self {
             client,
             workloads,
-            conditions: facts.conditions,
+            facts,
             recent: RecentWrites::default(),
         }
     }
@@ -151,7 +152,7 @@ impl Writer {
         let name = object.name_any();
         let there = self.api(object).get_metadata_opt(&name).await;
         let there = there.map_err(api_error(format!("look for {name}")))?;
-        let foreign = there.is_some_and(|object| !owned(&object.metadata, uid));
+        let foreign = there.is_some_and(|there| !self.is_for(&there.metadata, object, uid));
         Ok(foreign.then(|| {
             let kind = object.types.as_ref().map_or("", |types| &types.kind);
             format!(
@@ -159,6 +160,16 @@ impl Writer {
                  object"
             )
         }))
+    }
+
+    /// Whether Muster made what is there for the workload of this uid.
+    fn is_for(&self, there: &ObjectMeta, wanted: &DynamicObject, uid: &str) -> bool {
+        match self.facts.watched {
+            Watched::ByMembers => {
+                is_managed(there) && gang_name(there) == gang_name(&wanted.metadata)
+            }
+            Watched::All | Watched::Labelled => owners(there).any(|owner| owner == uid),
+        }
     }
 
     async fn apply(
@@ -276,7 +287,8 @@ impl Writer {
             "metadata": {"name": name},
             "status": {"conditions": [condition]},
         });
-        let (params, patch) = match self.conditions {
+        let (params, patch) = match self.facts.conditions {
+            ConditionList::None => return Ok(None),
             ConditionList::Map => (PatchParams::apply(MANAGER).force(), Patch::Apply(patch)),
             ConditionList::Atomic => (PatchParams::default(), Patch::Strategic(patch)),
         };
@@ -308,16 +320,16 @@ impl Writer {
     }
 }
 
-/// Whether Muster made it for the workload of this uid.
-fn owned(meta: &ObjectMeta, uid: &str) -> bool {
-    owners(meta).any(|owner| owner == uid)
-}
-
 /// The uids of the workloads that Muster made an object for.
 pub(super) fn owners(meta: &ObjectMeta) -> impl Iterator<Item = &str> {
-    let labels = meta.labels.as_ref();
-    let managed = labels.and_then(|l| l.get(MANAGED_BY.0));
+    let managed = is_managed(meta);
     let owners = meta.owner_references.iter().flatten();
-    let owners = owners.filter(move |_| managed.is_some_and(|m| m == MANAGED_BY.1));
+    let owners = owners.filter(move |_| managed);
     owners.map(|owner| owner.uid.as_str())
+}
+
+fn is_managed(meta: &ObjectMeta) -> bool {
+    let labels = meta.labels.as_ref();
+    let managed = labels.and_then(|labels| labels.get(MANAGED_BY.0));
+    managed.is_some_and(|by| by == MANAGED_BY.1)
 }

@@ -26,8 +26,11 @@ pub(crate) const STRICTNESS: &str = "muster.dev/strictness";
 pub(crate) const START_BARRIER: &str = "muster.dev/start-barrier";
 /// The members that the start barrier is for.
 pub(crate) const START_BARRIER_TARGETS: &str = "muster.dev/start-barrier-targets";
-/// The gang of pods whose controller knows nothing of gangs.
+/// The gang of pods whose controller knows nothing of gangs. As a label, which Muster writes on such a
+/// pod and on the objects of its gang: the same, with the revision where each has a gang of its own.
 pub(crate) const GANG_NAME: &str = "muster.dev/gang-name";
+/// Beside it: the label whose value tells revisions apart that are gangs of their own.
+pub(crate) const REVISION_LABEL: &str = "muster.dev/revision-label";
 
 /// Label on every stamped template: the part that its pods belong to. The webhook entry for
 /// children selects by it. On an object that Muster makes: the part that it is for, absent when it

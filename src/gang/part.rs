@@ -247,6 +247,13 @@ impl Part {
         self
     }
 
+    /// The same part where pods come and go, and nothing but the quorum is known of their number.
+    #[must_use]
+    pub(crate) fn of_quorum(mut self) -> Self {
+        self.size = self.quorum;
+        self
+    }
+
     /// The least that a quorum of one gang needs, and those that come later.
     pub(crate) fn min_resources(&self) -> &ResourceList {
         &self.min_resources

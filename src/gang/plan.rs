@@ -84,12 +84,24 @@ impl Plan {
     }
 }
 
-/// The workload object itself, as owner of what is made for it.
+/// Who owns what is made for a workload: the workload object itself, or where gangs are declared by
+/// pods, what these belong to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Owner {
-    pub(crate) api_version: String,
+    /// The kind of the workload.
     pub(crate) kind: &'static str,
     pub(crate) namespace: String,
+    /// The name of a gang that its pods declare themselves.
+    pub(crate) gang_name: Option<String>,
+    /// What is made goes when all of these are gone; the first of them is said to be the controller.
+    pub(crate) references: Vec<Reference>,
+}
+
+/// An object of the owner's namespace.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Reference {
+    pub(crate) api_version: String,
+    pub(crate) kind: String,
     pub(crate) name: String,
     pub(crate) uid: String,
 }

@@ -23,7 +23,7 @@ pub(crate) struct OverflowError {
 }
 
 /// Quantities by resource name, as in `requests` and `limits`.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default, Serialize)]
 #[serde(transparent)]
 pub(crate) struct ResourceList(BTreeMap<String, Quantity>);
 

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
-use crate::gang::{SchedulerKind, Seals, Vouched};
+use crate::gang::{SchedulerKind, Seals, Standing, Vouched};
 
 use super::{Api, Dialect, Namespaces, Probe, TABLE};
 
@@ -77,6 +77,8 @@ pub struct Snapshot {
     pub seals: Arc<Seals>,
     /// What stored workloads say of stamps whose key is not among them.
     pub vouched: Vouched,
+    /// The gangs that pods declare themselves.
+    pub standing: Standing,
     /// What the apiserver runs, where one was asked.
     pub release: Option<Release>,
 }
@@ -104,6 +106,7 @@ impl Snapshot {
             own_user: None,
             seals: Arc::new(Seals::fixed()),
             vouched: Vouched::Nobody,
+            standing: Standing::Nobody,
             release: None,
         };
         dialect.assume(&mut cluster);

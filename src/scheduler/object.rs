@@ -6,7 +6,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::core::{DynamicObject, ObjectMeta, TypeMeta};
 use serde_json::{Value, json};
 
-use crate::gang::{GangName, Identity, Owner, Round, keys};
+use crate::gang::{GangName, Identity, Owner, Reference, Round, keys};
 
 /// Says whose object it is, for people and for the reconciler's watches.
 pub(crate) const MANAGED_BY: (&str, &str) = ("app.kubernetes.io/managed-by", "muster");
@@ -52,16 +52,11 @@ pub(crate) fn object(
     scope: Scope<'_>,
     spec: Value,
 ) -> DynamicObject {
-    let controller = OwnerReference {
-        api_version: owner.api_version.clone(),
-        kind: owner.kind.to_owned(),
-        name: owner.name.clone(),
-        uid: owner.uid.clone(),
-        controller: Some(true),
-        block_owner_deletion: Some(true),
-    };
     let mut labels = scope.labels();
     labels.insert(keys::WORKLOAD.to_owned(), owner.kind.to_owned());
+    if let Some(name) = &owner.gang_name {
+        labels.insert(keys::GANG_NAME.to_owned(), name.clone());
+    }
     DynamicObject {
         types: Some(TypeMeta {
             api_version: api_version.to_owned(),
@@ -71,9 +66,25 @@ pub(crate) fn object(
             name: Some(name.into_string()),
             namespace: Some(owner.namespace.clone()),
             labels: Some(labels),
-            owner_references: Some(vec![controller]),
+            owner_references: references(owner),
             ..ObjectMeta::default()
         },
         data: json!({"spec": spec}),
     }
+}
+
+/// One owner is the controller, and is gone last where its deletion waits for what it owns. Of several
+/// none is.
+fn references(owner: &Owner) -> Option<Vec<OwnerReference>> {
+    let alone = (owner.references.len() == 1 && owner.gang_name.is_none()).then_some(true);
+    let reference = |reference: &Reference| OwnerReference {
+        api_version: reference.api_version.clone(),
+        kind: reference.kind.clone(),
+        name: reference.name.clone(),
+        uid: reference.uid.clone(),
+        controller: alone,
+        block_owner_deletion: alone,
+    };
+    let references = owner.references.iter().map(reference);
+    Some(references.collect()).filter(|all: &Vec<_>| !all.is_empty())
 }

@@ -110,6 +110,11 @@ impl Pods<'_> {
 }
 
 impl Child<'_> {
+    /// Whether it is a pod itself.
+    pub(crate) fn is_pod(&self) -> bool {
+        self.pods.holder == Holder::Pod
+    }
+
     /// Whether it carries Muster's label at all.
     pub(crate) fn is_stamped(&self) -> bool {
         self.meta.label(keys::GANG).is_some()

@@ -73,6 +73,8 @@ pub(crate) enum Watched {
     /// Those with the label `muster.dev/workload`, which Muster writes on them: of this kind a cluster
     /// has many that have nothing to do with gangs.
     Labelled,
+    /// None is an object: what its members say stands for it.
+    ByMembers,
 }
 
 /// What kind of list the conditions in a workload's status are.
@@ -83,6 +85,8 @@ pub(crate) enum ConditionList {
     /// A whole to server-side apply; a strategic merge patch, which only Kubernetes' own kinds take,
     /// still merges it by type.
     Atomic,
+    /// There is no object that could have conditions.
+    None,
 }
 
 /// When the gang fields of a kind may change.

@@ -33,15 +33,18 @@ pub(crate) enum Labelled {
     Gang,
     /// The workload is ganged.
     Workload,
+    /// The pod declares its gang itself.
+    GangName,
     No,
 }
 
 impl Labelled {
-    fn key(self) -> Option<&'static str> {
+    fn keys(self) -> &'static [&'static str] {
         match self {
-            Self::Gang => Some(GANG),
-            Self::Workload => Some(WORKLOAD),
-            Self::No => None,
+            Self::Gang => &[GANG],
+            Self::Workload => &[WORKLOAD],
+            Self::GangName => &[GANG_NAME, INDEX],
+            Self::No => &[],
         }
     }
 }
@@ -81,22 +84,22 @@ pub(crate) fn check_annotation(place: &Place, at: &FieldPath, key: &str) -> Opti
         let reason = "Muster alone writes this key; remove it";
         return Some(FieldError::forbidden(at, reason));
     }
-    if key == GANG_NAME {
+    if let Some(reason) = (place.elsewhere)(key) {
+        return Some(FieldError::forbidden(at, reason));
+    }
+    if matches!(key, GANG_NAME | REVISION_LABEL) {
         return Some(FieldError::forbidden(
             at,
             "it is for pods of controllers that know nothing of gangs; \
              here the gang is asked for with muster.dev/gang-mode",
         ));
     }
-    if let Some(reason) = (place.elsewhere)(key) {
-        return Some(FieldError::forbidden(at, reason));
-    }
     Some(unknown(at, key, place))
 }
 
 /// Refuses `muster.dev/` labels: apart from Muster's own, its keys are annotations.
 fn check_label(place: &Place, at: &FieldPath, key: &str) -> Option<FieldError> {
-    let own = place.labelled.key() == Some(key);
+    let own = place.labelled.keys().contains(&key);
     if !key.starts_with(PREFIX) || own {
         return None;
     }

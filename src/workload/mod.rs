@@ -241,6 +241,8 @@ pub struct Outlook<'p> {
     pub(crate) unmade: bool,
     /// Why there is no gang, although one is asked for.
     pub(crate) refused: Option<String>,
+    /// Why its pods cannot start together, although they are linked.
+    pub(crate) broken: Option<String>,
 }
 
 /// The gangs of one beginning of a workload, or of a replica that begins by itself.

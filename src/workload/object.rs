@@ -3,6 +3,7 @@
 //! It knows no kind by name: the table in [`super`] makes the enum, and each kind's folder says what
 //! its object is.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::Deserialize;
@@ -13,6 +14,7 @@ use serde_path_to_error::Segment;
 
 use super::child::Child;
 use super::facts::{Facts, Kind};
+use super::pods::Declaring;
 use super::view::{Meta, Text};
 use super::{Object, Workload};
 use crate::gang::{FieldError, FieldPath};
@@ -46,11 +48,57 @@ pub(crate) trait Reviewed {
 }
 
 /// What an object declares for what it makes.
+#[derive(Default)]
 pub(crate) struct Maker<'o> {
-    /// What is declared where nobody reads it.
+    /// What is declared where nobody reads it, or could never be.
     pub(crate) errors: Vec<FieldError>,
-    /// The workload that it makes, as far as its template tells, and where that stands.
-    pub(crate) template: Option<(&'o dyn Workload, FieldPath)>,
+    /// What is refused only when it is created, and a warning later.
+    pub(crate) at_create: Vec<FieldError>,
+    pub(crate) warnings: Vec<String>,
+    /// What it makes, as far as its template tells.
+    pub(crate) template: Option<Made<'o>>,
+    pub(crate) mark: Option<TemplateMark<'o>>,
+    pub(crate) fixed: Option<Fixed>,
+}
+
+/// What a maker makes.
+pub(crate) enum Made<'o> {
+    /// Workloads: one, and where its template stands.
+    Workload(&'o dyn Workload, FieldPath),
+    /// Pods that declare their gang.
+    Pods(Declaring<'o>),
+}
+
+impl Made<'_> {
+    pub(crate) fn workload(&self) -> &dyn Workload {
+        match self {
+            Self::Workload(workload, _) => *workload,
+            Self::Pods(pods) => pods,
+        }
+    }
+
+    /// What messages about it are under; those about pods say it themselves.
+    pub(crate) fn at(&self) -> Option<&FieldPath> {
+        match self {
+            Self::Workload(_, at) => Some(at),
+            Self::Pods(_) => None,
+        }
+    }
+}
+
+/// An annotation that Muster writes into a maker's template when it is created, and keeps.
+pub(crate) struct TemplateMark<'o> {
+    pub(crate) path: &'static [&'static str],
+    pub(crate) meta: Option<&'o Meta<'o>>,
+    pub(crate) key: &'static str,
+    /// `None` where it must not be there.
+    pub(crate) value: Option<&'static str>,
+}
+
+/// What an update of a maker must not change.
+pub(crate) struct Fixed {
+    pub(crate) fields: BTreeMap<FieldPath, String>,
+    pub(crate) why: &'static str,
 }
 
 /// One line of the table.

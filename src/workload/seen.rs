@@ -6,6 +6,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::jiff::Timestamp;
 
 use super::child::{self, Proof, identify};
+use super::pods::{self, Own};
 use crate::gang::{Identity, Seals, Stamp, StampHash};
 
 /// A member of a gang, as the reconciler sees it.
@@ -33,9 +34,16 @@ pub struct SeenPod {
     pub going: bool,
     /// Why the scheduler has not placed it, in its own words.
     pub unscheduled: Option<String>,
+    /// What is known of it alone, where it declares its gang itself.
+    pub own: Option<Arc<Own>>,
 }
 
 impl SeenPod {
+    /// Reads a stored pod of the namespace `home` that declares its gang itself; `None` for any other.
+    pub(crate) fn declaring(text: &str, home: &str) -> Option<Self> {
+        pods::seen(text, home)
+    }
+
     /// Reads a member from its metadata: by the same labels and stamp as admission. `None` for a
     /// pod that does not tell its gang.
     pub(crate) fn read(
@@ -67,6 +75,7 @@ impl SeenPod {
             created: meta.creation_timestamp.as_ref().map(|time| time.0),
             going: meta.deletion_timestamp.is_some(),
             unscheduled,
+            own: None,
         })
     }
 }
@@ -87,6 +96,7 @@ impl SeenPod {
             created: None,
             going: false,
             unscheduled: None,
+            own: None,
         }
     }
 }

@@ -69,11 +69,23 @@ pub(crate) fn filled_in<'de: 'a, 'a, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Given<PodTemplate<'a>>, D::Error> {
     let mut template: Given<PodTemplate<'a>> = Given::deserialize(deserializer)?;
-    let name = &mut template.spec.scheduler_name;
-    if name.as_deref() == Some(scheduler::FILLED_IN) {
-        *name = None;
-    }
+    forget_filled_in(&mut template.spec);
     Ok(template)
+}
+
+/// The same of a pod.
+pub(crate) fn filled_in_pod<'de: 'a, 'a, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Given<PodSpec<'a>>, D::Error> {
+    let mut spec: Given<PodSpec<'a>> = Given::deserialize(deserializer)?;
+    forget_filled_in(&mut spec);
+    Ok(spec)
+}
+
+fn forget_filled_in(spec: &mut PodSpec<'_>) {
+    if spec.scheduler_name.as_deref() == Some(scheduler::FILLED_IN) {
+        spec.scheduler_name = None;
+    }
 }
 
 /// A node attaches far fewer, and a kubelet refuses the rest.

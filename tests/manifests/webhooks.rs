@@ -139,6 +139,9 @@ fn both_configurations_choose_the_same_objects() {
     // What makes others is checked, and nothing is written on it.
     let makers = validating.pop().unwrap();
     assert_eq!(makers["name"], "makers.muster.dev");
+    // But for how the revisions of a Deployment are gangs, which is checked with the makers.
+    let deployments = mutating.pop().unwrap();
+    assert_eq!(deployments["name"], "deployments.muster.dev");
     for entry in &mut mutating {
         let entry = entry.as_object_mut().unwrap();
         assert_eq!(entry.remove("reinvocationPolicy"), Some(json!("IfNeeded")));

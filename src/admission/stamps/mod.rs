@@ -146,7 +146,7 @@ pub(crate) fn stamp(
         let mode = judged.mode.map(|mode| (keys::GANG_MODE, mode.to_owned()));
         let own: Entries = mode.into_iter().chain([scheduler]).collect();
         let found: Entries = match workload.facts().watched {
-            Watched::All => BTreeMap::new(),
+            Watched::All | Watched::ByMembers => BTreeMap::new(),
             Watched::Labelled => BTreeMap::from([(keys::WORKLOAD, "gang".to_owned())]),
         };
         patch.metadata(&[], Some(meta), &found, &own);

@@ -151,6 +151,7 @@ pub fn look_up(
             strangers: &[],
             made: &[],
             partners: &[],
+            owner: None,
         });
         let kind = facts.kind.name;
         partners::look(kind, other.clone(), &from, &circle, seen.as_ref(), cluster)

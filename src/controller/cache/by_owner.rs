@@ -89,6 +89,13 @@ impl<T: Clone> ByOwner<T> {
             .collect()
     }
 
+    /// Whether an owner has any.
+    pub(crate) fn has(&self, namespace: &str, owner: &str) -> bool {
+        let state = self.lock();
+        let namespace = state.shown.get(namespace);
+        namespace.is_some_and(|namespace| namespace.by_owner.contains_key(owner))
+    }
+
     fn lock(&self) -> MutexGuard<'_, State<T>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

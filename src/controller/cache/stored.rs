@@ -21,6 +21,15 @@ pub struct Stored {
 }
 
 impl Stored {
+    /// What stands for a workload that is no object. It needs a name, and nothing else can be wrong.
+    pub fn new(object: &Value) -> Self {
+        let metadata = ObjectMeta::deserialize(&object["metadata"]).unwrap_or_default();
+        Self {
+            metadata,
+            text: object.to_string().into_boxed_str(),
+        }
+    }
+
     /// The whole object, without what no look reads; of one that cannot ask for a gang only its
     /// metadata.
     pub fn text(&self) -> &str {

@@ -16,7 +16,7 @@ use crate::controller::decide::{Actions, GangStatus};
 use crate::controller::report::few::{LONGEST, cut, few};
 use crate::controller::report::gang_history::GangHistory;
 use crate::controller::write::Done;
-use crate::gang::TimeoutAction;
+use crate::gang::{Reference, TimeoutAction};
 
 /// A gang that waits no longer than this is not worth an event.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
@@ -56,6 +56,8 @@ pub(crate) enum Refusal {
     Objects,
     /// The workload itself could not be changed.
     Workload,
+    /// Its pods keep each other from starting.
+    Pods,
 }
 
 /// What was told of a workload.
@@ -146,6 +148,11 @@ impl History {
         {
             report.events.push(warning("GangRefused", reason.clone()));
         }
+        if let Some(why) = &actions.broken
+            && self.is_new_refusal(Refusal::Pods, why)
+        {
+            report.events.push(warning("GangBroken", why.clone()));
+        }
         report
     }
 }
@@ -155,6 +162,8 @@ pub(crate) struct EventPublisher {
     client: Client,
     kind: ApiResource,
     histories: Mutex<HashMap<String, History>>,
+    /// What events are about, where a workload is no object: by its uid.
+    about: Mutex<HashMap<String, ObjectReference>>,
 }
 
 impl EventPublisher {
@@ -163,6 +172,7 @@ impl EventPublisher {
             client,
             kind,
             histories: Mutex::default(),
+            about: Mutex::default(),
         }
     }
 
@@ -174,11 +184,27 @@ impl EventPublisher {
     /// A deleted workload is never looked at again.
     pub(crate) fn forget(&self, workload: &str) {
         self.lock().remove(workload);
+        self.lock_about().remove(workload);
+    }
+
+    /// Tells events of another object in the place of a workload that is none.
+    pub(crate) fn about(&self, workload: &Stored, other: &Reference) {
+        let reference = ObjectReference {
+            api_version: Some(other.api_version.clone()),
+            kind: Some(other.kind.clone()),
+            name: Some(other.name.clone()),
+            namespace: workload.metadata.namespace.clone(),
+            uid: Some(other.uid.clone()),
+            ..Default::default()
+        };
+        let uid = workload.uid().to_owned();
+        self.lock_about().insert(uid, reference);
     }
 
     /// Forgets all workloads but these.
     pub(crate) fn keep_only(&self, uids: &HashSet<String>) {
         self.lock().retain(|uid, _| uids.contains(uid));
+        self.lock_about().retain(|uid, _| uids.contains(uid));
     }
 
     /// Publishes events; one that cannot be written is logged and dropped.
@@ -236,15 +262,20 @@ impl EventPublisher {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn lock_about(&self) -> MutexGuard<'_, HashMap<String, ObjectReference>> {
+        self.about.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     async fn send(&self, workload: &Stored, notice: &Notice) {
-        let reference = ObjectReference {
+        let about = self.lock_about().get(workload.uid()).cloned();
+        let reference = about.unwrap_or_else(|| ObjectReference {
             api_version: Some(self.kind.api_version.clone()),
             kind: Some(self.kind.kind.clone()),
             name: workload.metadata.name.clone(),
             namespace: workload.metadata.namespace.clone(),
             uid: workload.metadata.uid.clone(),
             ..Default::default()
-        };
+        });
         let event = Event {
             type_: notice.kind,
             reason: notice.reason.to_owned(),

@@ -17,7 +17,7 @@ use crate::scheduler::pod_group::{self, Group};
 use crate::scheduler::{Entry, LinkSite, Marks, Scheduler, Snapshot};
 
 use super::v1_37::{self, V1_37};
-use super::{ENTRY, MAX_TEMPLATES, controller_ref, gang_policy, plan_identity, workload_name};
+use super::{ENTRY, MAX_TEMPLATES, described, gang_policy, plan_identity, workload_name};
 
 pub(crate) struct Native;
 
@@ -168,6 +168,5 @@ fn description(owner: &Owner, plan: &Plan, groups: &[Group<'_, '_>]) -> Option<V
     }
     let unique: BTreeSet<&str> = names.iter().copied().collect();
     let fits = plan.parts.len() <= MAX_TEMPLATES && unique.len() == names.len();
-    let controller = controller_ref(owner);
-    fits.then(|| json!({"controllerRef": controller, "compositePodGroupTemplates": templates}))
+    fits.then(|| described(owner, "compositePodGroupTemplates", templates))
 }

@@ -160,10 +160,15 @@ fn workload_name(identity: &Identity, number: usize) -> GangName {
     identity.shared_name("workload", &name)
 }
 
-/// The workload object in the words of `spec.controllerRef`.
-fn controller_ref(owner: &Owner) -> Value {
-    let group = owner.api_version.split_once('/').map_or("", |(g, _)| g);
-    json!({"apiGroup": group, "kind": owner.kind, "name": owner.name})
+/// A Workload's spec: its templates under their key, and the workload object. That can never change
+/// again, and so it is left out where pods are the owners, which come and go.
+fn described(owner: &Owner, key: &str, templates: Vec<Value>) -> Value {
+    let mut spec = json!({key: templates});
+    if let (Some(owner), None) = (owner.references.first(), &owner.gang_name) {
+        let group = owner.api_version.split_once('/').map_or("", |(g, _)| g);
+        spec["controllerRef"] = json!({"apiGroup": group, "kind": owner.kind, "name": owner.name});
+    }
+    spec
 }
 
 fn gang_policy(quorum: u32) -> Value {
@@ -178,7 +183,7 @@ fn workload_spec(owner: &Owner, plan: &Plan) -> Option<Value> {
     }
     let template = |part: &crate::gang::Part| json!({"name": part.name().as_str(), "schedulingPolicy": gang_policy(part.quorum())});
     let templates: Vec<Value> = plan.parts.iter().map(template).collect();
-    Some(json!({"controllerRef": controller_ref(owner), "podGroupTemplates": templates}))
+    Some(described(owner, "podGroupTemplates", templates))
 }
 
 /// A Workload, where it has room for the plan, and a PodGroup per gang (1.36 and later). `group`

@@ -10,7 +10,7 @@ use crate::scheduler::object::{Scope, object};
 use crate::scheduler::{Entry, Marks, Scheduler};
 
 use super::{
-    ABILITIES, ENTRY, LOST_LINK, MAX_TEMPLATES, WORKLOAD_REF, controller_ref, gang_policy,
+    ABILITIES, ENTRY, LOST_LINK, MAX_TEMPLATES, WORKLOAD_REF, described, gang_policy,
     plan_identity, workload_name,
 };
 
@@ -76,7 +76,7 @@ impl Scheduler for Native {
                     json!({"name": part.name().as_str(), "policy": gang_policy(part.quorum())})
                 };
                 let groups: Vec<Value> = parts.iter().map(group).collect();
-                let spec = json!({"controllerRef": controller_ref(owner), "podGroups": groups});
+                let spec = described(owner, "podGroups", groups);
                 let name = workload_name(identity, number);
                 let kind = ("scheduling.k8s.io/v1alpha1", "Workload");
                 object(kind, name, owner, Scope::Start(identity), spec)

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use super::facts::Kind;
 use super::job::{self, Job};
 use super::keys::{self, Labelled, Place};
-use super::object::{Maker, Reviewed};
+use super::object::{Made, Maker, Reviewed};
 use super::view::{Given, Meta, or_default};
 use crate::gang::{FieldError, FieldPath};
 
@@ -61,7 +61,8 @@ impl Reviewed for CronJob<'_> {
         let at = FieldPath::new("spec").child("jobTemplate");
         Some(Maker {
             errors: keys::check(&OWN, &own, Some(&self.metadata)).collect(),
-            template: Some((&*self.spec.job_template, at)),
+            template: Some(Made::Workload(&*self.spec.job_template, at)),
+            ..Maker::default()
         })
     }
 

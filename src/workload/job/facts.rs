@@ -84,6 +84,21 @@ static JOB: Place = Place {
     nearest: KNOBS,
 };
 
+/// The metadata of a Job whose pods declare a gang themselves.
+pub(super) static DECLARED_BY_PODS: Place = Place {
+    user: &[],
+    own: &[],
+    labelled: Labelled::No,
+    elsewhere: |key| {
+        let job = KNOBS.contains(&key);
+        job.then_some(
+            "the pods declare their gang themselves, by muster.dev/gang-name in spec.template.metadata; \
+             remove one of them",
+        )
+    },
+    nearest: KNOBS,
+};
+
 /// The metadata of its pod template.
 pub(super) static TEMPLATE: Place = Place {
     user: &[],

@@ -14,6 +14,8 @@ use std::borrow::Cow;
 use serde_json::Value;
 
 use super::child::{self, Child, Holder, Pods};
+use super::object::{Made, Maker};
+use super::pods::Declaring;
 use super::view::Meta;
 use super::{
     Admit, Facts, Kind, Life, Origin, Outlook, Reading, Reviewed, SeenPod, Site, Start, Unasked,
@@ -23,7 +25,7 @@ use crate::gang::{Attempt, FieldError, FieldPath, Plan};
 
 pub use facts::KIND;
 pub(super) use facts::KNOBS;
-use facts::{FACTS, TEMPLATE};
+use facts::{DECLARED_BY_PODS, FACTS, TEMPLATE};
 pub(crate) use view::Job;
 
 /// What its pods are in a gang.
@@ -48,7 +50,25 @@ impl Reviewed for Job<'_> {
         let mut others = object::workloads();
         let child = self.metadata.label(keys::GANG).is_some()
             || others.any(|facts| Some(facts.kind.name) == of);
-        (!child).then_some(self as &dyn Workload)
+        let declaring = self.declaring().is_some();
+        (!child && !declaring).then_some(self as &dyn Workload)
+    }
+
+    /// A Job whose pods declare a gang themselves is in none: often a controller that knows nothing of
+    /// gangs has made it.
+    fn maker(&self) -> Option<Maker<'_>> {
+        let declaring = self.declaring()?;
+        let stamped = self.metadata.label(keys::GANG).is_some();
+        (!stamped).then(|| Maker {
+            errors: keys::check(
+                &DECLARED_BY_PODS,
+                &FieldPath::new("metadata"),
+                Some(&self.metadata),
+            )
+            .collect(),
+            template: Some(Made::Pods(declaring)),
+            ..Maker::default()
+        })
     }
 
     fn child(&self) -> Option<Child<'_>> {
@@ -70,6 +90,20 @@ impl Reviewed for Job<'_> {
     fn check(&self) -> Result<(), FieldError> {
         let spec = template_path().child("spec");
         self.spec.template.spec.check(&spec)
+    }
+}
+
+impl Job<'_> {
+    /// Its pods, where these declare a gang themselves.
+    fn declaring(&self) -> Option<Declaring<'_>> {
+        Declaring::new(Pods {
+            holder: Holder::Template {
+                path: &TEMPLATE_PATH,
+                suspended: self.suspended(),
+            },
+            meta: self.spec.template.metadata.as_ref(),
+            spec: &self.spec.template.spec,
+        })
     }
 }
 

@@ -37,6 +37,7 @@ pub(crate) fn outlook<'p>(
         idle: none && pods.iter().all(|pod| !pod.phase.is_live()),
         unmade: ganged && lws.started_replicas() < lws.replicas(),
         refused: refused(lws, pods),
+        broken: None,
     }
 }
 

@@ -1,48 +1,174 @@
-//! Pods: children of workloads, directly or by a Job. One that asks for a gang itself is refused.
+//! Pods: children of workloads, directly or by a Job, or members of a gang that they declare
+//! themselves, whatever controller made them.
+//!
+//! Such a gang is one per namespace and name, and has no object of its own. The reconciler looks at it
+//! as at a workload of kind Pod: one stands for all ([`stand_in`]).
+
+mod facts;
+mod outlook;
+mod own;
+mod read;
+mod stamp;
 
 use serde::Deserialize;
+use serde_json::Value;
 
 use super::child::{Child, Holder, Pods};
-use super::facts::Kind;
 use super::object::Reviewed;
-use super::template::PodSpec;
+use super::template::{PodSpec, filled_in_pod};
 use super::view::{Given, Meta, or_default};
+use super::{Admit, Facts, Life, Origin, Outlook, Reading, SeenPod, Site, Unasked, Workload, keys};
+use crate::gang::Plan;
 
-/// `v1` Pod.
-pub static KIND: Kind = Kind {
-    group: "",
-    version: "v1",
-    name: "Pod",
-    plural: "pods",
-};
+use facts::FACTS;
+pub use facts::KIND;
+pub(super) use facts::KNOBS;
+pub(crate) use own::{Own, seen, stand_in};
+pub(crate) use read::{ROLE, identity, name};
+pub(super) use read::{revision_key, undeclared};
+pub(crate) use stamp::{PodStamp, difference};
 
-/// A pod, as far as its link goes.
+/// A pod, as far as its gang goes.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct Pod<'a> {
     #[serde(borrow, deserialize_with = "or_default")]
     metadata: Meta<'a>,
-    #[serde(borrow)]
+    #[serde(borrow, deserialize_with = "filled_in_pod")]
     spec: Given<PodSpec<'a>>,
 }
 
+impl Pod<'_> {
+    fn pods(&self) -> Pods<'_> {
+        Pods {
+            holder: Holder::Pod,
+            meta: Some(&self.metadata),
+            spec: &self.spec,
+        }
+    }
+}
+
+/// Whether a pod or a template of pods says something of a gang of its own.
+pub(crate) fn declares(meta: &Meta<'_>) -> bool {
+    let annotations = meta.annotations.as_ref();
+    annotations.is_some_and(|all| all.get(keys::GANG_NAME).is_some())
+        || meta.label(keys::GANG_NAME).is_some()
+}
+
 impl Reviewed for Pod<'_> {
-    const KIND: &'static Kind = &KIND;
+    const KIND: &'static super::Kind = &KIND;
+    const FACTS: Option<&'static Facts> = Some(&FACTS);
 
     fn meta(&self) -> &Meta<'_> {
         &self.metadata
+    }
+
+    fn workload(&self) -> Option<&dyn Workload> {
+        let stamped = self.metadata.label(keys::GANG).is_some();
+        (!stamped && declares(&self.metadata)).then_some(self)
     }
 
     fn child(&self) -> Option<Child<'_>> {
         // Without a spec there is nowhere to write a link, and the apiserver refuses it.
         self.spec.present.then(|| Child {
             meta: &self.metadata,
-            pods: Pods {
-                holder: Holder::Pod,
-                meta: Some(&self.metadata),
-                spec: &self.spec,
-            },
-            unserved: "this version of Muster makes no gangs of single pods; use a Job or a JobSet",
+            pods: self.pods(),
+            unserved: "a pod has no modes: declare its gang with muster.dev/gang-name and \
+                       muster.dev/min-count",
         })
+    }
+}
+
+/// Pods of a template that declare their gang, before there is one.
+pub(crate) struct Declaring<'o> {
+    meta: &'o Meta<'o>,
+    pods: Pods<'o>,
+}
+
+impl<'o> Declaring<'o> {
+    /// `None` where they declare none.
+    pub(super) fn new(pods: Pods<'o>) -> Option<Self> {
+        let meta = pods.meta.filter(|meta| declares(meta))?;
+        Some(Self { meta, pods })
+    }
+
+    /// How many of them start together, where that can be read.
+    pub(super) fn quorum(&self) -> Option<u64> {
+        let plan = read::read(&self.pods).plan;
+        plan.parts.first().map(|part| u64::from(part.quorum()))
+    }
+}
+
+impl Workload for Declaring<'_> {
+    fn facts(&self) -> &'static Facts {
+        &FACTS
+    }
+
+    fn meta(&self) -> &Meta<'_> {
+        self.meta
+    }
+
+    fn life(&self) -> Life {
+        Life::Live
+    }
+
+    fn read(&self, _unasked: Unasked) -> Reading {
+        read::read(&self.pods)
+    }
+
+    fn sites(&self) -> Vec<Site<'_>> {
+        Vec::new()
+    }
+
+    fn outlook<'p>(&self, _plan: &'p Plan, of: &Origin<'_>, pods: &[SeenPod]) -> Outlook<'p> {
+        outlook::outlook(of, pods)
+    }
+
+    fn children(
+        &self,
+        _stored: &Value,
+        _of: &Origin<'_>,
+        _plan: &Plan,
+        _most: usize,
+        _admit: &mut Admit<'_>,
+    ) -> Vec<Value> {
+        Vec::new()
+    }
+}
+
+impl Workload for Pod<'_> {
+    fn facts(&self) -> &'static Facts {
+        &FACTS
+    }
+
+    fn meta(&self) -> &Meta<'_> {
+        &self.metadata
+    }
+
+    fn life(&self) -> Life {
+        Life::Live
+    }
+
+    fn read(&self, _unasked: Unasked) -> Reading {
+        read::read(&self.pods())
+    }
+
+    fn sites(&self) -> Vec<Site<'_>> {
+        Vec::new()
+    }
+
+    fn outlook<'p>(&self, _plan: &'p Plan, of: &Origin<'_>, pods: &[SeenPod]) -> Outlook<'p> {
+        outlook::outlook(of, pods)
+    }
+
+    fn children(
+        &self,
+        _stored: &Value,
+        _of: &Origin<'_>,
+        _plan: &Plan,
+        _most: usize,
+        _admit: &mut Admit<'_>,
+    ) -> Vec<Value> {
+        Vec::new()
     }
 }

@@ -141,7 +141,7 @@ impl Sandbox {
     }
 
     /// The objects of the last round go with its pods.
-    async fn one_gang_is_left(&self) -> Result<()> {
+    pub async fn one_gang_is_left(&self) -> Result<()> {
         let kinds = [
             ("scheduling.k8s.io/v1beta1", "PodGroup"),
             ("scheduling.volcano.sh/v1beta1", "PodGroup"),

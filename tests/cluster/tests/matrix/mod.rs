@@ -3,6 +3,7 @@
 
 mod cell;
 mod job;
+mod pods;
 mod replica;
 mod table;
 
@@ -26,10 +27,18 @@ pub enum Row {
     LeaderWorkerSet,
     /// The same, whose workers come once the leader is ready.
     LeaderReady,
+    /// Pods that nobody made but a user.
+    Pods,
+    /// The pods of a StatefulSet.
+    StatefulSet,
+    /// The pods of a Deployment, which a rollout replaces one by one.
+    Deployment,
+    /// The same, each revision by itself.
+    Revisions,
 }
 
 impl Row {
-    const ALL: [Row; 7] = [
+    const ALL: [Row; 11] = [
         Row::Whole,
         Row::Group,
         Row::Replica,
@@ -37,6 +46,10 @@ impl Row {
         Row::Job,
         Row::LeaderWorkerSet,
         Row::LeaderReady,
+        Row::Pods,
+        Row::StatefulSet,
+        Row::Deployment,
+        Row::Revisions,
     ];
 
     fn title(self) -> &'static str {
@@ -48,6 +61,10 @@ impl Row {
             Self::Job => "Job",
             Self::LeaderWorkerSet => "LWS replica",
             Self::LeaderReady => "LWS, LeaderReady",
+            Self::Pods => "pods",
+            Self::StatefulSet => "StatefulSet",
+            Self::Deployment => "Deployment",
+            Self::Revisions => "Deployment, by revision",
         }
     }
 
@@ -152,6 +169,9 @@ pub fn all() -> Vec<Test> {
                     Row::Job => job::run(sandbox, column).await,
                     Row::LeaderWorkerSet => replica::run(sandbox, column).await,
                     Row::LeaderReady => replica::run_in_order(sandbox, column).await,
+                    Row::Pods | Row::StatefulSet | Row::Deployment | Row::Revisions => {
+                        pods::run(sandbox, column, row).await
+                    }
                     _ => cell::run(sandbox, column, row).await,
                 }
             };

@@ -1,0 +1,178 @@
+//! Who owns the objects of a gang that pods declare themselves: what made the pods, found by walking up
+//! from controller to controller; the pods where nothing made them all.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::sync::{Mutex, PoisonError};
+
+use kube::api::Api;
+use kube::core::{DynamicObject, ObjectMeta};
+use kube::{Client, ResourceExt as _};
+
+use super::write::resource;
+use crate::gang::{Owner, Reference};
+use crate::workload::{SeenPod, object, pods};
+
+/// A controller has another above it, and that perhaps one more.
+const MAX_STEPS: usize = 8;
+/// More controllers than that seldom have one above them, and each is asked for.
+const MAX_CONTROLLERS: usize = 8;
+/// So many pods own an object: it lives while one of them does.
+const MAX_PODS: usize = 4;
+/// What is remembered of controllers.
+const MAX_KNOWN: usize = 10_000;
+
+/// What is known of controllers, by their uid.
+pub(super) struct Owners {
+    client: Client,
+    known: Mutex<HashMap<String, Reference>>,
+}
+
+/// A controller is gone, or another object has its name.
+struct Gone;
+
+impl Owners {
+    pub(super) fn new(client: Client) -> Self {
+        Self {
+            client,
+            known: Mutex::default(),
+        }
+    }
+
+    /// The owner of what is made for the pods of a gang.
+    pub(super) async fn of(
+        &self,
+        namespace: &str,
+        gang: &str,
+        pods: &[SeenPod],
+        made: &[DynamicObject],
+    ) -> Result<Owner, kube::Error> {
+        let top = self.top_of(namespace, pods).await?;
+        let references = match top {
+            Some(top) => vec![top],
+            None => pods_themselves(pods, made),
+        };
+        Ok(Owner {
+            kind: pods::KIND.name,
+            namespace: namespace.to_owned(),
+            gang_name: Some(gang.to_owned()),
+            references,
+        })
+    }
+
+    /// What all pods belong to in the end, if it is one.
+    async fn top_of(
+        &self,
+        namespace: &str,
+        pods: &[SeenPod],
+    ) -> Result<Option<Reference>, kube::Error> {
+        let mut controllers: HashMap<&str, &Reference> = HashMap::new();
+        for own in live(pods).filter_map(|pod| pod.own.as_ref()) {
+            let Some(controller) = &own.controller else {
+                return Ok(None);
+            };
+            controllers.insert(&controller.uid, controller);
+            if controllers.len() > MAX_CONTROLLERS {
+                return Ok(None);
+            }
+        }
+        let mut tops = HashSet::new();
+        for controller in controllers.into_values() {
+            match self.above(namespace, controller).await? {
+                Ok(top) => tops.insert(top),
+                Err(Gone) => return Ok(None),
+            };
+        }
+        let mut tops = tops.into_iter();
+        Ok(tops.next().filter(|_| tops.next().is_none()))
+    }
+
+    /// The highest controller above one.
+    async fn above(
+        &self,
+        namespace: &str,
+        controller: &Reference,
+    ) -> Result<Result<Reference, Gone>, kube::Error> {
+        if let Some(known) = self.lock().get(&controller.uid) {
+            return Ok(Ok(known.clone()));
+        }
+        let mut top = controller.clone();
+        for _ in 0..MAX_STEPS {
+            let (group, version) = top
+                .api_version
+                .split_once('/')
+                .unwrap_or(("", &top.api_version));
+            // Of other kinds Muster may not read anything: they are taken to be the highest.
+            if object::kind_of(group, &top.kind).is_none() {
+                break;
+            }
+            let kind = resource(group, version, &top.kind);
+            let api: Api<DynamicObject> =
+                Api::namespaced_with(self.client.clone(), namespace, &kind);
+            let found = api.get_metadata_opt(&top.name).await?;
+            let found = found.filter(|found| found.uid().as_deref() == Some(&top.uid));
+            let Some(found) = found else {
+                return Ok(Err(Gone));
+            };
+            match controller_of(&found.metadata) {
+                Some(above) => top = above,
+                None => break,
+            }
+        }
+        let mut known = self.lock();
+        if known.len() >= MAX_KNOWN {
+            known.clear();
+        }
+        known.insert(controller.uid.clone(), top.clone());
+        Ok(Ok(top))
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<String, Reference>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn controller_of(meta: &ObjectMeta) -> Option<Reference> {
+    let mut owners = meta.owner_references.iter().flatten();
+    let owner = owners.find(|owner| owner.controller == Some(true))?;
+    Some(Reference {
+        api_version: owner.api_version.clone(),
+        kind: owner.kind.clone(),
+        name: owner.name.clone(),
+        uid: owner.uid.clone(),
+    })
+}
+
+fn live(pods: &[SeenPod]) -> impl Iterator<Item = &SeenPod> {
+    pods.iter().filter(|pod| pod.phase.is_live() && !pod.going)
+}
+
+/// The pods that own the objects already, while they live; else the first few. So another pod brings no
+/// write.
+fn pods_themselves(pods: &[SeenPod], made: &[DynamicObject]) -> Vec<Reference> {
+    let owners = made.iter().flat_map(|object| object.owner_references());
+    let before: HashSet<&str> = owners.map(|owner| owner.uid.as_str()).collect();
+    let mut kept = BTreeSet::new();
+    let mut first = BTreeSet::new();
+    for pod in live(pods) {
+        let Some(own) = &pod.own else { continue };
+        let place = (pod.created, own.pod.as_str(), pod.uid.as_str());
+        if before.contains(pod.uid.as_str()) {
+            kept.insert(place);
+        }
+        first.insert(place);
+        if first.len() > MAX_PODS {
+            first.pop_last();
+        }
+    }
+    let chosen = match kept.is_empty() {
+        true => first,
+        false => kept,
+    };
+    let reference = |(_, name, uid): (_, &str, &str)| Reference {
+        api_version: pods::KIND.api_version(),
+        kind: pods::KIND.name.to_owned(),
+        name: name.to_owned(),
+        uid: uid.to_owned(),
+    };
+    chosen.into_iter().map(reference).collect()
+}

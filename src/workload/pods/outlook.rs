@@ -1,0 +1,146 @@
+//! The gangs of pods that declare them: one for each round that lives, from what its pods say.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use super::own::{Need, Own};
+use super::read::ROLE;
+use super::stamp::{PodStamp, difference};
+use crate::gang::{
+    BundleName, FieldPath, Level, Located, Part, PartDraft, PartName, Plan, Policy, Role, Round,
+    Shape, keys,
+};
+use crate::workload::{Origin, Outlook, SeenPod, Start};
+
+/// What can be said of the pods of one name.
+pub(super) fn outlook<'p>(of: &Origin<'_>, pods: &[SeenPod]) -> Outlook<'p> {
+    let mut rounds: BTreeMap<Round, Vec<&SeenPod>> = BTreeMap::new();
+    for pod in pods.iter().filter(|pod| pod.phase.is_live() && !pod.going) {
+        rounds.entry(pod.gang.round).or_default().push(pod);
+    }
+    for pods in rounds.values_mut() {
+        // What the first one says counts.
+        pods.sort_by_key(|pod| (pod.created, own(pod).map(|own| own.pod.clone())));
+    }
+    Outlook {
+        broken: broken(&rounds),
+        starts: rounds.values().filter_map(|pods| start(of, pods)).collect(),
+        ..Outlook::default()
+    }
+}
+
+fn own(pod: &SeenPod) -> Option<&Own> {
+    pod.own.as_deref()
+}
+
+/// The gang of one round.
+fn start<'p>(of: &Origin<'_>, pods: &[&SeenPod]) -> Option<Start<'p>> {
+    let first = pods.first()?;
+    let stamp = first.stamp.clone()?;
+    let (quorum, words) = (u64::from(stamp.quorum), PodStamp::of(&stamp));
+    let said = |key: &str| {
+        let at = FieldPath::new("metadata").child("annotations").key(key);
+        let value = words.terms.get(at.as_str())?.clone();
+        Some(Located::new(value, at))
+    };
+    let bundle = stamp.bundle.as_deref().and_then(BundleName::new);
+    let at = FieldPath::new("metadata")
+        .child("annotations")
+        .key(keys::GANG_NAME);
+    let draft = PartDraft {
+        name: PartName::whole(),
+        level: Level::Whole,
+        replicas: 1,
+        roles: roles(pods, quorum),
+        later: Vec::new(),
+        min_count: Some(Located::new(i64::from(stamp.quorum), at.clone())),
+        bundle: bundle.map(|bundle| Located::new(bundle, at.clone())),
+        at,
+    };
+    let part = draft.build().ok().flatten()?;
+    let parse = |located: Located<String>| {
+        let value = located.value.parse().ok()?;
+        Some(Located::new(value, located.at))
+    };
+    let plan = Plan {
+        parts: vec![Part::of_quorum(part)],
+        policy: Policy {
+            queue: said(keys::QUEUE),
+            strictness: said(keys::STRICTNESS).and_then(parse),
+            ..Policy::default()
+        },
+        barrier: None,
+    };
+    let mut identity = (*first.gang).clone();
+    of.name.clone_into(&mut identity.workload);
+    Some(Start {
+        plan: Cow::Owned(plan),
+        stamp: Some(stamp),
+        gangs: vec![(0, identity)],
+    })
+}
+
+/// The pods by what they ask for. Until there are enough of them, all others are taken to be like the
+/// first: most often they are, and then what was written once holds.
+fn roles(pods: &[&SeenPod], quorum: u64) -> Vec<Role> {
+    let mut needs = pods.iter().filter_map(|pod| own(pod)).map(|own| &own.need);
+    let mut alike: BTreeMap<&Need, u64> = BTreeMap::new();
+    match needs.next() {
+        Some(first) if (pods.len() as u64) < quorum => {
+            alike.insert(first, quorum);
+        }
+        first => {
+            for need in first.into_iter().chain(needs) {
+                *alike.entry(need).or_default() += 1;
+            }
+        }
+    }
+    let several = alike.len() > 1;
+    let role = |(number, (need, pods)): (usize, (&Need, u64))| Role {
+        name: match several {
+            true => format!("{ROLE}-{number}"),
+            false => ROLE.to_owned(),
+        },
+        pods,
+        completions: pods,
+        shape: Shape {
+            requests: need.requests.clone(),
+            priority_class: need.priority_class.clone(),
+            ..Shape::default()
+        },
+        at: FieldPath::default(),
+    };
+    alike.into_iter().enumerate().map(role).collect()
+}
+
+/// What keeps pods of one name from starting together: they came at the same time, and nobody could know
+/// of the others.
+fn broken(rounds: &BTreeMap<Round, Vec<&SeenPod>>) -> Option<String> {
+    if rounds.len() > 1 {
+        let mut names = rounds.values().filter_map(|pods| own(pods.first()?));
+        let name = |own: Option<&Own>| own.map_or_else(String::new, |own| own.pod.clone());
+        let (before, after) = (name(names.next()), name(names.next_back()));
+        return Some(format!(
+            "the pods are in two gangs: {after} came while the pods before it were going, and \
+             {before} is still there; delete {before}"
+        ));
+    }
+    let pods = rounds.values().next()?;
+    let (first, others) = pods.split_first()?;
+    let terms = PodStamp::of(first.stamp.as_deref()?).terms;
+    others.iter().find_map(|pod| {
+        let other = PodStamp::of(pod.stamp.as_deref()?).terms;
+        let (field, one, two) = difference(&terms, &other)?;
+        let (first, pod) = (own(first)?, own(pod)?);
+        let say = |value: Option<&str>| value.map_or_else(|| "not set".to_owned(), str::to_owned);
+        Some(format!(
+            "the pods disagree: {field} is {} on {}, which counts because it came first, and {} on \
+             {}; delete {}",
+            say(one),
+            first.pod,
+            say(two),
+            pod.pod,
+            pod.pod
+        ))
+    })
+}

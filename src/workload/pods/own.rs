@@ -1,0 +1,150 @@
+//! What the reconciler keeps of a pod that declares its gang itself, and the object that stands for all
+//! pods of such a gang.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use k8s_openapi::jiff::Timestamp;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::read::{self, uid};
+use super::{Pod, facts, keys};
+use crate::gang::resources::ResourceList;
+use crate::gang::{Reference, Stamp, StampHash};
+use crate::workload::child;
+use crate::workload::seen::{PodPhase, Sealed, SeenPod};
+
+/// What is kept of the pod itself: its gang has no other object.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Own {
+    /// The pod's name.
+    pub(crate) pod: String,
+    /// What made it.
+    pub(crate) controller: Option<Reference>,
+    /// What it asks of a node.
+    pub(crate) need: Arc<Need>,
+}
+
+/// What a pod asks of a node, as far as its gang's objects say it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub(crate) struct Need {
+    pub(crate) requests: ResourceList,
+    pub(crate) priority_class: Option<String>,
+}
+
+/// The fields of a stored pod that no review has.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Stored {
+    metadata: StoredMeta,
+    spec: StoredSpec,
+    status: Status,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct StoredMeta {
+    creation_timestamp: Option<Timestamp>,
+    owner_references: Vec<OwnerReference>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct OwnerReference {
+    api_version: String,
+    kind: String,
+    name: String,
+    uid: String,
+    controller: bool,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct StoredSpec {
+    node_name: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Status {
+    phase: Option<String>,
+    conditions: Vec<Condition>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Condition {
+    #[serde(rename = "type")]
+    kind: String,
+    status: String,
+    message: Option<String>,
+}
+
+/// Reads a stored pod of the namespace `home`, unless it says so itself; `None` for one that Muster has not admitted as a member of a gang of its own.
+pub(crate) fn seen(text: &str, home: &str) -> Option<SeenPod> {
+    let pod: Pod<'_> = serde_json::from_str(text).ok()?;
+    let stored: Stored = serde_json::from_str(text).ok()?;
+    let meta = &pod.metadata;
+    let name = meta.label(keys::GANG_NAME)?;
+    let stamp = Stamp::parse(meta.annotation(keys::STAMP)?).ok()?;
+    let namespace = meta.namespace.as_deref().unwrap_or(home);
+    let identity = read::identity(namespace, name, child::round(meta));
+    let (shape, _) = pod.spec.shape(None);
+    let need = Need {
+        requests: shape.requests,
+        priority_class: shape.priority_class,
+    };
+    let mut owners = stored.metadata.owner_references.into_iter();
+    let controller = owners.find(|owner| owner.controller);
+    let Status { phase, conditions } = stored.status;
+    let phase = match phase.as_deref() {
+        Some("Succeeded") => PodPhase::Succeeded,
+        Some("Failed") => PodPhase::Failed,
+        _ if stored.spec.node_name.is_some() => PodPhase::Bound,
+        _ => PodPhase::Pending,
+    };
+    let waits = |c: &Condition| c.kind == "PodScheduled" && c.status == "False";
+    let unscheduled = conditions.into_iter().find(waits).and_then(|c| c.message);
+    Some(SeenPod {
+        uid: meta.uid.as_deref().unwrap_or_default().to_owned(),
+        gang: Arc::new(identity),
+        role: None,
+        stamp: Some(Arc::new(stamp)),
+        stamped: StampHash::default(),
+        sealed: Sealed::Yes,
+        link: facts::link(meta),
+        phase,
+        created: stored.metadata.creation_timestamp,
+        going: meta.deleting(),
+        unscheduled,
+        own: Some(Arc::new(Own {
+            pod: meta.name.as_deref().unwrap_or_default().to_owned(),
+            controller: controller.map(|owner| Reference {
+                api_version: owner.api_version,
+                kind: owner.kind,
+                name: owner.name,
+                uid: owner.uid,
+            }),
+            need: Arc::new(need),
+        })),
+    })
+}
+
+/// The object that stands for all pods of a gang: its name, and what one of them declares.
+pub(crate) fn stand_in<'d>(
+    namespace: &str,
+    name: &str,
+    declared: impl Iterator<Item = (&'d str, &'d str)>,
+) -> Value {
+    let own = [keys::STAMP, keys::ROUND];
+    let declared = declared.filter(|(key, _)| key.starts_with(keys::PREFIX) && !own.contains(key));
+    let annotations: BTreeMap<&str, &str> = declared.collect();
+    json!({"metadata": {
+        "namespace": namespace,
+        "name": name,
+        "uid": uid(namespace, name),
+        "annotations": annotations,
+        "labels": {keys::GANG_NAME: name},
+    }})
+}

@@ -1,0 +1,77 @@
+//! What the stamp of a pod says that declares its gang itself: what was decided when it was created,
+//! and what all pods of the gang must say alike.
+//!
+//! It has no seal: whoever may create the pod may declare all that it says.
+
+use serde::{Deserialize, Serialize};
+
+use crate::gang::standing::Terms;
+use crate::gang::{FieldPath, Plan, SchedulerKind, Stamp, Words, keys};
+
+/// The words of the stamp.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct PodStamp {
+    pub(crate) terms: Terms,
+}
+
+impl PodStamp {
+    /// What a plan says that all pods of its gang must say alike. `alike` is what else they must share
+    /// on their scheduler.
+    pub(crate) fn new(plan: &Plan, scheduler: SchedulerKind, alike: Option<String>) -> Self {
+        let policy = &plan.policy;
+        let part = plan.parts.first();
+        let strictness = policy.strictness.as_ref();
+        let with = policy.bundle_with.as_ref().map(|with| {
+            let mut names: Vec<String> = with.value.iter().map(ToString::to_string).collect();
+            names.sort();
+            names.join(", ")
+        });
+        let annotation = |key| FieldPath::new("metadata").child("annotations").key(key);
+        let said = [
+            (keys::MIN_COUNT, part.map(|part| part.quorum().to_string())),
+            (keys::SCHEDULER, Some(scheduler.to_string())),
+            (keys::QUEUE, policy.queue.as_ref().map(|q| q.value.clone())),
+            (
+                keys::STRICTNESS,
+                strictness.map(|s| format!("{:?}", s.value)),
+            ),
+            (
+                keys::BUNDLE,
+                part.and_then(|part| part.bundle())
+                    .map(|bundle| bundle.value.as_str().to_owned()),
+            ),
+            (keys::BUNDLE_WITH, with),
+        ];
+        let said = said.into_iter().filter_map(|(key, value)| {
+            let at = annotation(key).as_str().to_owned();
+            Some((at, value?))
+        });
+        let alike = alike.map(|alike| ("spec".to_owned(), alike));
+        Self {
+            terms: said.chain(alike).collect(),
+        }
+    }
+
+    pub(crate) fn words(&self) -> Option<Words> {
+        Words::of(self)
+    }
+
+    pub(crate) fn of(stamp: &Stamp) -> Self {
+        let words = stamp.workload.as_ref();
+        words.and_then(|words| words.read()).unwrap_or_default()
+    }
+}
+
+/// The first of the terms that two pods do not share: the field, what the first says and what the other
+/// says; nothing said is `None`.
+pub(crate) fn difference<'t>(
+    one: &'t Terms,
+    other: &'t Terms,
+) -> Option<(&'t str, Option<&'t str>, Option<&'t str>)> {
+    let fields = one.keys().chain(other.keys());
+    let mut differing = fields.filter(|field| one.get(*field) != other.get(*field));
+    let field = differing.next()?;
+    let said = |terms: &'t Terms| terms.get(field).map(String::as_str);
+    Some((field, said(one), said(other)))
+}
