@@ -17,6 +17,7 @@ mod lws;
 mod matrix;
 mod namespaces;
 mod native;
+mod operators;
 mod outage;
 mod replicas;
 mod rivals;
@@ -262,6 +263,16 @@ pub fn all() -> Vec<Test> {
         Home::Kubernetes1_36,
         better::native::a_gang_that_the_scheduler_does_not_hold_together_is_told,
     ));
+    tests.extend([
+        test_in(
+            Home::ThirdParty,
+            operators::an_mpijob_gets_its_launcher_and_its_workers,
+        ),
+        test_in(
+            Home::ThirdParty,
+            operators::a_raycluster_gets_its_head_and_its_worker_groups,
+        ),
+    ]);
     tests.extend(matrix::all());
     tests
 }
