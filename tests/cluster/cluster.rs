@@ -17,6 +17,7 @@ use crate::ports::Port;
 use crate::process::{Group, Process};
 use crate::release::Release;
 use crate::schedulers::{self, Kind, Retries};
+use crate::third_party::{self, ThirdParty};
 
 pub struct Cluster {
     // Fields drop in this order: clients of the apiserver first, so that they do not complain.
@@ -27,9 +28,35 @@ pub struct Cluster {
 }
 
 /// Whether LeaderWorkerSet makes gangs itself.
+#[derive(Default)]
 enum LwsGangs {
+    #[default]
     None,
     Own,
+}
+
+/// What a cluster has beside what every one has.
+#[derive(Default)]
+struct Beside<'a> {
+    schedulers: &'a [Kind],
+    operators: &'a [ThirdParty],
+    lws_gangs: LwsGangs,
+}
+
+impl Beside<'static> {
+    fn of(home: Home) -> Self {
+        let (schedulers, operators): (&[Kind], &[ThirdParty]) = match home {
+            Home::Schedulers => (schedulers::ALL, &[]),
+            Home::KoordinatorAnnotations => (&[Kind::Koordinator(Retries::Calm)], &[]),
+            Home::ThirdParty => (&[], third_party::ALL),
+            Home::Main | Home::Kubernetes1_36 | Home::Kubernetes1_35 => (&[], &[]),
+        };
+        Self {
+            schedulers,
+            operators,
+            ..Self::default()
+        }
+    }
 }
 
 impl Cluster {
@@ -41,24 +68,22 @@ impl Cluster {
     ) -> Result<Cluster> {
         let start = Instant::now();
         let plane = ControlPlane::start(components, group, home.release(), home.name()).await?;
-        let with = match home {
-            Home::Schedulers => schedulers::ALL,
-            Home::KoordinatorAnnotations => &[Kind::Koordinator(Retries::Calm)],
-            Home::Main | Home::Kubernetes1_36 | Home::Kubernetes1_35 => &[],
-        };
-        let mut cluster = Cluster::around(plane, with, figures).await?;
+        let beside = Beside::of(home);
+        let mut names = ["JobSet", "LeaderWorkerSet", "KWOK"]
+            .map(str::to_owned)
+            .to_vec();
+        names.extend(beside.schedulers.iter().map(|kind| format!("{kind:?}")));
+        names.extend(beside.operators.iter().map(|kind| format!("{kind:?}")));
+        let mut cluster = Cluster::around_with(beside, plane, figures).await?;
         let flags: &[(&str, &str)] = match home {
             Home::KoordinatorAnnotations => &[("koordinator", "annotations")],
             _ => &[],
         };
         cluster.add_muster(flags).await?;
         let version = cluster.plane.client.apiserver_version().await?.git_version;
-        let names: String = with.iter().map(|kind| format!(", {kind:?}")).collect();
+        let names = names.join(", ");
         let seconds = start.elapsed().as_secs_f64();
-        println!(
-            "Kubernetes {version} with JobSet, LeaderWorkerSet, KWOK{names} and Muster: \
-             {seconds:.1} s"
-        );
+        println!("Kubernetes {version} with {names} and Muster: {seconds:.1} s");
         Ok(cluster)
     }
 
@@ -86,8 +111,12 @@ impl Cluster {
     pub async fn another_with_lws_gangs(&self, name: &str) -> Result<Arc<Cluster>> {
         let plane = self.plane.another(self.plane.release, name).await?;
         let figures = Arc::clone(&self.figures);
-        let with = &[Kind::Volcano];
-        let mut cluster = Cluster::around_lws(LwsGangs::Own, plane, with, figures).await?;
+        let beside = Beside {
+            schedulers: &[Kind::Volcano],
+            lws_gangs: LwsGangs::Own,
+            ..Beside::default()
+        };
+        let mut cluster = Cluster::around_with(beside, plane, figures).await?;
         cluster.add_muster(&[]).await?;
         Ok(Arc::new(cluster))
     }
@@ -112,18 +141,21 @@ impl Cluster {
     }
 
     async fn around(plane: ControlPlane, with: &[Kind], figures: Arc<Figures>) -> Result<Cluster> {
-        Cluster::around_lws(LwsGangs::None, plane, with, figures).await
+        let beside = Beside {
+            schedulers: with,
+            ..Beside::default()
+        };
+        Cluster::around_with(beside, plane, figures).await
     }
 
-    async fn around_lws(
-        gangs: LwsGangs,
+    async fn around_with(
+        beside: Beside<'_>,
         plane: ControlPlane,
-        with: &[Kind],
         figures: Arc<Figures>,
     ) -> Result<Cluster> {
         let objects = Objects::new(plane.client.clone());
         let lws = async {
-            match gangs {
+            match beside.lws_gangs {
                 LwsGangs::None => Operator::install_lws(&plane, &objects).await,
                 LwsGangs::Own => Operator::install_lws_with_gangs(&plane, &objects).await,
             }
@@ -131,9 +163,13 @@ impl Cluster {
         let jobset = Operator::install_jobset(&plane, &objects);
         let (jobset, lws) =
             tokio::try_join!(jobset, lws).context("cannot install the operators")?;
-        for kind in with {
+        for kind in beside.schedulers {
             let installed = kind.install(&plane, &objects).await;
             installed.with_context(|| format!("cannot install {kind:?}"))?;
+        }
+        for operator in beside.operators {
+            let installed = operator.install(&plane, &objects).await;
+            installed.with_context(|| format!("cannot install {operator:?}"))?;
         }
         let (manager, scheduler, kwok, jobset, lws) = tokio::try_join!(
             plane.start_controller_manager(),
@@ -143,9 +179,13 @@ impl Cluster {
             lws.start(&plane, &objects),
         )?;
         let mut processes = vec![jobset, lws, kwok, scheduler, manager];
-        for kind in with {
+        for kind in beside.schedulers {
             let started = kind.start(&plane, &objects).await;
             processes.extend(started.with_context(|| format!("cannot start {kind:?}"))?);
+        }
+        for operator in beside.operators {
+            let started = operator.start(&plane).await;
+            processes.push(started.with_context(|| format!("cannot start {operator:?}"))?);
         }
         Ok(Cluster {
             processes,

@@ -9,8 +9,8 @@ use tokio::sync::OnceCell;
 use crate::cluster::Cluster;
 use crate::components::Components;
 use crate::figures::Figures;
+use crate::modules::{KUBERAY, MPI, Module, OPERATORS, SCHEDULERS};
 use crate::modules::{KUBERNETES_1_35, KUBERNETES_1_36, KUBERNETES_1_37};
-use crate::modules::{Module, OPERATORS, SCHEDULERS};
 use crate::process::Group;
 use crate::release::Release;
 
@@ -25,6 +25,8 @@ pub enum Home {
     Kubernetes1_35,
     /// Kubernetes 1.37 with Koordinator, whose gangs Muster declares on the pods alone.
     KoordinatorAnnotations,
+    /// Kubernetes 1.37 with the operators of other projects, whose workloads Muster does not know.
+    ThirdParty,
 }
 
 impl Home {
@@ -35,6 +37,7 @@ impl Home {
             Self::Kubernetes1_36 => "kubernetes-1.36",
             Self::Kubernetes1_35 => "kubernetes-1.35",
             Self::KoordinatorAnnotations => "koordinator-annotations",
+            Self::ThirdParty => "third-party",
         }
     }
 
@@ -46,13 +49,14 @@ impl Home {
             Self::Schedulers => &[&SCHEDULERS, &KUBERNETES_1_35],
             Self::Kubernetes1_36 => &[&KUBERNETES_1_36],
             Self::Kubernetes1_35 | Self::KoordinatorAnnotations => &[&KUBERNETES_1_35],
+            Self::ThirdParty => &[&MPI, &KUBERAY],
         };
         [&[&KUBERNETES_1_37, &OPERATORS], more].concat()
     }
 
     pub fn release(self) -> Release {
         match self {
-            Self::Main | Self::KoordinatorAnnotations => Release::V1_37,
+            Self::Main | Self::KoordinatorAnnotations | Self::ThirdParty => Release::V1_37,
             Self::Schedulers => Release::V1_37WithComposites,
             Self::Kubernetes1_36 => Release::V1_36,
             Self::Kubernetes1_35 => Release::V1_35,
@@ -64,7 +68,7 @@ pub struct Fleet {
     components: Arc<Components>,
     group: Arc<Group>,
     pub figures: Arc<Figures>,
-    clusters: [OnceCell<Arc<Cluster>>; 5],
+    clusters: [OnceCell<Arc<Cluster>>; 6],
 }
 
 impl Fleet {

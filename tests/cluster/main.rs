@@ -34,6 +34,7 @@ mod runner;
 mod sandbox;
 mod schedulers;
 mod tests;
+mod third_party;
 
 use std::fs;
 use std::path::Path;

@@ -23,12 +23,14 @@ pub enum Source {
     Files(&'static [&'static str]),
 }
 
-pub static ALL: [&Module; 5] = [
+pub static ALL: [&Module; 7] = [
     &KUBERNETES_1_37,
     &OPERATORS,
     &SCHEDULERS,
     &KUBERNETES_1_35,
     &KUBERNETES_1_36,
+    &MPI,
+    &KUBERAY,
 ];
 
 pub static KUBERNETES_1_37: Module = Module {
@@ -202,4 +204,30 @@ pub static KUBERNETES_1_36: Module = Module {
     ],
     reports: Some("k8s.io/kubernetes"),
     manifests: &[],
+};
+
+/// Not in one module with KubeRay: each is built with the libraries of its own release.
+pub static MPI: Module = Module {
+    name: "mpi",
+    programs: &[("mpi-operator", "./mpi-operator")],
+    reports: None,
+    manifests: &[Manifest {
+        name: "mpi-operator",
+        module: "github.com/kubeflow/mpi-operator",
+        source: Source::Kustomization("manifests/overlays/standalone"),
+    }],
+};
+
+pub static KUBERAY: Module = Module {
+    name: "kuberay",
+    programs: &[(
+        "kuberay-operator",
+        "github.com/ray-project/kuberay/ray-operator",
+    )],
+    reports: None,
+    manifests: &[Manifest {
+        name: "kuberay-operator",
+        module: "github.com/ray-project/kuberay/ray-operator",
+        source: Source::Kustomization("config/default"),
+    }],
 };

@@ -71,7 +71,17 @@ impl Muster {
         identity: &str,
         port: Port,
     ) -> Result<Process> {
-        let admin = Port::reserve()?;
+        self.start_on(plane, identity, port, Port::reserve()?).await
+    }
+
+    /// The same with a known admin port, whose metrics a test may read.
+    pub async fn start_on(
+        &self,
+        plane: &ControlPlane,
+        identity: &str,
+        port: Port,
+        admin: Port,
+    ) -> Result<Process> {
         let health = format!("http://127.0.0.1:{}", admin.number);
         let mut command = Command::new(env!("CARGO_BIN_EXE_muster"));
         command

@@ -115,15 +115,8 @@ subjects: [{kind: ServiceAccount, name: lws-controller-manager, namespace: lws-s
             port: webhook.number,
             authority: &plane.authority.pem,
         };
-        let mut manifests = loopback.redirect(serde_json::from_slice(&text)?);
-        // The namespace must be there before what is in it.
-        manifests.sort_by_key(|object| object["kind"] != "Namespace");
-        objects.apply_all(&manifests, kind.namespace).await?;
-        for object in &manifests {
-            if object["kind"] == "CustomResourceDefinition" {
-                served(object, objects).await?;
-            }
-        }
+        let manifests = loopback.redirect(serde_json::from_slice(&text)?);
+        install(manifests, kind.namespace, objects).await?;
         Ok(Operator { kind, webhook })
     }
 
@@ -177,6 +170,19 @@ subjects: [{kind: ServiceAccount, name: lws-controller-manager, namespace: lws-s
         .await?;
         Ok(process)
     }
+}
+
+/// Applies an operator's manifests, and waits until the kinds among them are served.
+pub async fn install(mut manifests: Vec<Value>, namespace: &str, objects: &Objects) -> Result<()> {
+    // The namespace must be there before what is in it.
+    manifests.sort_by_key(|object| object["kind"] != "Namespace");
+    objects.apply_all(&manifests, namespace).await?;
+    for object in &manifests {
+        if object["kind"] == "CustomResourceDefinition" {
+            served(object, objects).await?;
+        }
+    }
+    Ok(())
 }
 
 /// Waits until a new kind is served. A controller that starts earlier tries again only after ten

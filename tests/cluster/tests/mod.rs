@@ -17,6 +17,8 @@ mod lws;
 mod matrix;
 mod namespaces;
 mod native;
+mod operators;
+mod ordinary;
 mod outage;
 mod replicas;
 mod rivals;
@@ -34,6 +36,7 @@ pub fn all() -> Vec<Test> {
         test(settled::two_hundred_settled_gangs_cost_no_write),
         test(rivals::of_two_gangs_one_runs_and_the_other_holds_nothing),
         test(outage::what_has_a_gang_waits_for_muster_and_the_rest_does_not),
+        test(ordinary::a_thousand_objects_without_a_gang_never_reach_muster),
         test(replicas::either_replica_serves_and_one_leads),
         test(trust::a_forged_stamp_makes_nothing_and_a_lost_key_strands_nothing),
         test(trust::a_sealed_stamp_that_was_never_stored_makes_nothing),
@@ -262,6 +265,16 @@ pub fn all() -> Vec<Test> {
         Home::Kubernetes1_36,
         better::native::a_gang_that_the_scheduler_does_not_hold_together_is_told,
     ));
+    tests.extend([
+        test_in(
+            Home::ThirdParty,
+            operators::an_mpijob_gets_its_launcher_and_its_workers,
+        ),
+        test_in(
+            Home::ThirdParty,
+            operators::a_raycluster_gets_its_head_and_its_worker_groups,
+        ),
+    ]);
     tests.extend(matrix::all());
     tests
 }
