@@ -5,7 +5,7 @@ use serde::{Deserialize, Deserializer};
 use super::KIND;
 use crate::workload::child;
 use crate::workload::declaration::SuspendedBy;
-use crate::workload::keys;
+use crate::workload::keys::{self, Place};
 use crate::workload::template::{PodTemplate, filled_in};
 use crate::workload::view::{Given, Meta, Present, Several, Text, or_default};
 
@@ -21,6 +21,8 @@ pub struct Job<'a> {
     pub(super) metadata: Meta<'a>,
     pub(super) spec: Given<Spec<'a>>,
     pub(super) status: Status<'a>,
+    /// Where the keys belong that stand in its pod template, if it is a template itself.
+    pub(in crate::workload) pods_place: Option<&'static Place>,
 }
 
 /// A Job as it is sent.
@@ -43,6 +45,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Job<'a> {
             metadata: sent.metadata,
             spec: sent.spec,
             status: sent.status,
+            pods_place: None,
         })
     }
 }
