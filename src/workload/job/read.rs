@@ -26,7 +26,10 @@ pub(super) fn read(job: &Job<'_>) -> Reading {
     let mode = declaration::mode_annotation(meta, &annotations, MODES, errors);
     reading.plan.policy = declaration::policy(meta, &annotations, errors);
     let Some(mode) = mode.filter(|mode| mode.value != Mode::Off) else {
-        reading.warnings.extend(idle_knobs(job));
+        // A key that is refused, as a slip of the pen, is not idle too.
+        if reading.errors.is_empty() {
+            reading.warnings.extend(idle_knobs(job));
+        }
         return reading;
     };
     reading.asked = Some(mode.at.clone());
