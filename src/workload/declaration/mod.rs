@@ -315,16 +315,21 @@ pub(crate) fn check_partners(kind: &str, plan: &Plan, errors: &mut Vec<FieldErro
 }
 
 /// Warns of a last wave of pods that is smaller than the gang's quorum: nothing is left that could fill
-/// it. `at` is where the completions stand.
+/// it. `at` is where the completions of a Job stand, of which `jobs` are in the gang.
 pub(crate) fn last_wave(
     at: &str,
     completions: Option<i64>,
     parallelism: i64,
+    jobs: u64,
     quorum: u32,
 ) -> Option<String> {
     let completions = completions.filter(|c| parallelism > 0 && *c > parallelism)?;
-    let last = completions % parallelism;
-    (last != 0 && last < i64::from(quorum)).then(|| {
+    let last = match completions % parallelism {
+        0 => parallelism,
+        rest => rest,
+    };
+    let last = u64::try_from(last).ok()?.saturating_mul(jobs);
+    (last < u64::from(quorum)).then(|| {
         format!(
             "{at}: {completions} completions run {parallelism} at a time: the last wave is smaller \
              than the gang's quorum and may wait forever; a {} of at most {last} helps",

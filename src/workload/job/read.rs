@@ -110,8 +110,8 @@ fn warn(job: &Job<'_>, asked: &FieldPath, reading: &mut Reading) {
         parts => warnings.extend(parts.iter().filter_map(declaration::one_pod)),
     }
     let quorum = reading.plan.parts.first().map_or(0, Part::quorum);
-    let completions = job.spec.completions;
-    let last = declaration::last_wave("spec.completions", completions, job.parallelism(), quorum);
+    let (at, completions) = ("spec.completions", job.spec.completions);
+    let last = declaration::last_wave(at, completions, job.parallelism(), 1, quorum);
     reading.warnings.extend(last);
 }
 
