@@ -72,6 +72,11 @@ pub(super) fn read(job: &Job<'_>) -> Reading {
     };
     match draft.build() {
         Ok(part) => reading.plan.parts.extend(part),
+        Err(error) if job.is_stamped() && error.field == annotations.key(keys::MIN_COUNT) => {
+            let remedy = "it never changes while the Job exists: to run fewer pods, recreate the \
+                          Job with a smaller one";
+            reading.errors.push(error.hint(remedy));
+        }
         Err(error) => reading.errors.push(error),
     }
     warn(job, &mode.at, &mut reading);

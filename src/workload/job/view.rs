@@ -121,6 +121,12 @@ impl Job<'_> {
         }
     }
 
+    /// Whether it was admitted as a gang before.
+    pub(super) fn is_stamped(&self) -> bool {
+        let pods = self.spec.template.metadata.as_ref();
+        pods.is_some_and(|meta| meta.annotation(keys::STAMP).is_some())
+    }
+
     /// How many pods run at a time, unless fewer are left to do.
     pub(super) fn parallelism(&self) -> i64 {
         self.spec.parallelism.unwrap_or(1)
