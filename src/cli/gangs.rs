@@ -1,7 +1,7 @@
 //! The gangs that an admitted workload would have in a cluster, under stand-in names.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::admit::{self, Admitted, STAND_IN_UID};
 use crate::gang::{Gang, Owner};
@@ -35,12 +35,18 @@ pub(crate) fn gangs<'s>(start: &'s Start<'_>) -> Vec<Gang<'s>> {
 }
 
 /// Plans an admitted workload and hands its gangs to `use_them`; `None` for other kinds and for
-/// workloads that Muster leaves alone.
+/// workloads that Muster leaves alone. Of an object that makes workloads, the gangs are those of one
+/// of them, which is then the first of the children.
 pub(crate) fn with_gangs<T>(
     admitted: &Admitted,
     cluster: &Snapshot,
     use_them: impl FnOnce(Gangs<'_>) -> T,
 ) -> Option<T> {
+    let made = made(admitted, cluster);
+    let (admitted, first) = match &made {
+        Some(made) => (made, Some(&made.object)),
+        None => (admitted, None),
+    };
     let json = admitted.object.to_string();
     let object = Object::read(admitted.kind, &json);
     let workload = object.workload()?;
@@ -67,8 +73,30 @@ pub(crate) fn with_gangs<T>(
         judged: &judged,
         starts: outlook.starts,
         count: workload.gang_count(&judged.plan),
-        children,
+        children: first.cloned().into_iter().chain(children).collect(),
     }))
+}
+
+/// The workload that an object makes, as its controller would have it stored, if it is in a gang.
+fn made(admitted: &Admitted, cluster: &Snapshot) -> Option<Admitted> {
+    let json = admitted.object.to_string();
+    let object = Object::read(admitted.kind, &json);
+    let (template, at) = object.maker()?.template?;
+    template.read(Unasked::NoGang).asked?;
+    let kind = template.facts().kind;
+    let steps = at.as_str().split('.');
+    let mut workload = steps
+        .fold(&admitted.object, |value, step| &value[step])
+        .clone();
+    workload["apiVersion"] = json!(kind.api_version());
+    workload["kind"] = json!(kind.name);
+    // Its name is made of the maker's.
+    let name = stored_name(object.meta()?);
+    let metadata = &mut workload["metadata"];
+    metadata["generateName"] = json!(format!("{name}-"));
+    metadata["namespace"] = json!(admitted.namespace);
+    let made = admit::create(kind, &workload, cluster).ok()?;
+    made.errors.is_empty().then_some(made)
 }
 
 /// A child as the reconciler would see it, where it is a pod of a gang.
