@@ -108,15 +108,23 @@ fn names_a_scheduler(line: &str) -> bool {
 
 #[test]
 fn a_scheduler_is_named_in_its_own_files_only() {
+    // The words of a scheduler that a user may write for any of them.
+    let dialect = "workload/declaration/koordinator";
     let mut named = Vec::new();
     for (name, text) in sources() {
-        if name.starts_with("scheduler/") {
+        if name.starts_with("scheduler/") || name.starts_with(dialect) {
             continue;
         }
         for line in without_comments(&text).lines() {
             // An example of a command line needs some scheduler's name.
             let example = name == "args.rs" && line.starts_with("  muster ");
-            if !example && names_a_scheduler(line) {
+            let dialect = name == "workload/declaration/mod.rs"
+                && [
+                    "pub(crate) mod koordinator;",
+                    "pub(crate) use koordinator as dialect;",
+                ]
+                .contains(&line);
+            if !example && !dialect && names_a_scheduler(line) {
                 named.push(format!("{name}: {}", line.trim()));
             }
         }

@@ -8,7 +8,7 @@ use super::{Decided, Decision, Phase, Review, Unanswerable};
 use crate::gang::FieldError;
 use crate::judge;
 use crate::scheduler::Snapshot;
-use crate::workload::object::{Made, Maker, TemplateMark};
+use crate::workload::object::{Made, Maker};
 use crate::workload::{Life, Unasked};
 
 pub(super) fn decide(
@@ -65,13 +65,6 @@ fn mark(new: &Maker<'_>, old: Option<&Maker<'_>>) -> Decided {
         (None, None) => {}
     }
     Decision::allow(patch.finish(), Vec::new()).about(String::new())
-}
-
-impl TemplateMark<'_> {
-    /// What the template says.
-    fn written(&self) -> Option<&str> {
-        self.meta.and_then(|meta| meta.annotation(self.key))
-    }
 }
 
 /// What old and new pods must agree on, and an update changes.

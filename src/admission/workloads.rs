@@ -16,7 +16,7 @@ use super::{Decided, Decision, Phase, Review, Unanswerable};
 use crate::gang::FieldError;
 use crate::judge::{self, Judged};
 use crate::scheduler::Snapshot;
-use crate::workload::{GangFields, Life, Workload};
+use crate::workload::{GangFields, Life, Unasked, Workload};
 
 pub(crate) fn decide(
     phase: Phase,
@@ -27,7 +27,10 @@ pub(crate) fn decide(
 ) -> Result<Decided, Unanswerable> {
     let left_alone = |workload: &dyn Workload| workload.life() == Life::LeftAlone;
     if left_alone(new) && old.is_none_or(left_alone) || new.meta().deleting() {
-        return Ok(Decided::untouched());
+        return Ok(match (phase, old) {
+            (Phase::Validate, None) if left_alone(new) => not_served(new),
+            _ => Decided::untouched(),
+        });
     }
     let Some(old) = old else {
         return create(phase, review, new, cluster);
@@ -43,6 +46,19 @@ pub(crate) fn decide(
         GangFields::Fixed => fixed::decide(&update),
         GangFields::WithTemplate(remedy) => with_template::decide(&update, remedy),
     }
+}
+
+/// A new workload that another controller runs: whoever asks for a gang learns that there is none.
+fn not_served(new: &dyn Workload) -> Decided {
+    let Some(asked) = new.read(Unasked::NoGang).asked else {
+        return Decided::untouched();
+    };
+    let warning = format!(
+        "{asked}: spec.managedBy names another controller: Muster leaves this {} alone, and it does \
+         not run as a gang here",
+        new.facts().kind.name
+    );
+    Decision::allow(PatchBuilder::default().finish(), vec![warning]).about(String::new())
 }
 
 /// An update of a workload.

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::gang::{FieldError, Part, Plan, SchedulerKind, Strictness};
+use crate::gang::{FieldError, Level, Part, Plan, SchedulerKind, Strictness};
 
 /// Whether something works, and if not, why.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -193,13 +193,15 @@ pub(crate) fn refusals(
                 ));
             }
             (Bundles::AcrossWorkloads { .. }, None) if gangs(&parts) < 2 => {
-                errors.push(FieldError::forbidden(
-                    at,
-                    format!(
-                        "the bundle {name:?} has only this one gang; remove it, give it another \
-                         gang of this object, or name other workloads in muster.dev/bundle-with"
-                    ),
-                ));
+                let remedy = match parts[0].level() {
+                    Level::Whole => "name other workloads in muster.dev/bundle-with, or remove it",
+                    Level::Group | Level::Replica => {
+                        "remove it, give it another gang of this object, or name other workloads \
+                         in muster.dev/bundle-with"
+                    }
+                };
+                let detail = format!("the bundle {name:?} has only this one gang; {remedy}");
+                errors.push(FieldError::forbidden(at, detail));
             }
             (Bundles::AcrossWorkloads { .. }, None) => warnings.push(format!(
                 "the bundle {name:?} joins the gangs of this object only: those of other workloads \
@@ -207,13 +209,19 @@ pub(crate) fn refusals(
             )),
             // Refused above.
             (_, Some(_)) => {}
-            _ if gangs(&parts) < 2 => errors.push(FieldError::forbidden(
-                at,
-                format!(
+            _ if gangs(&parts) < 2 => {
+                let remedy = match parts[0].level() {
+                    Level::Whole => "remove it, or use koordinator",
+                    Level::Group | Level::Replica => {
+                        "remove it, or give it another gang of this object"
+                    }
+                };
+                let detail = format!(
                     "the bundle {name:?} has only this one gang, and {kind} cannot bundle the \
-                     gangs of several workloads; remove it, or give it another gang of this object"
-                ),
-            )),
+                     gangs of several workloads; {remedy}"
+                );
+                errors.push(FieldError::forbidden(at, detail));
+            }
             _ => warnings.push(format!(
                 "the bundle {name:?} joins the gangs of this object only: {kind} cannot bundle \
                  the gangs of several workloads"

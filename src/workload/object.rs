@@ -77,6 +77,14 @@ impl Made<'_> {
         }
     }
 
+    /// Where its template stands.
+    pub(crate) fn path(&self) -> Vec<String> {
+        match self {
+            Self::Workload(_, at) => at.as_str().split('.').map(str::to_owned).collect(),
+            Self::Pods(pods) => pods.path().iter().map(|&step| step.to_owned()).collect(),
+        }
+    }
+
     /// What messages about it are under; those about pods say it themselves.
     pub(crate) fn at(&self) -> Option<&FieldPath> {
         match self {
@@ -93,6 +101,13 @@ pub(crate) struct TemplateMark<'o> {
     pub(crate) key: &'static str,
     /// `None` where it must not be there.
     pub(crate) value: Option<&'static str>,
+}
+
+impl TemplateMark<'_> {
+    /// What the template says.
+    pub(crate) fn written(&self) -> Option<&str> {
+        self.meta.and_then(|meta| meta.annotation(self.key))
+    }
 }
 
 /// What an update of a maker must not change.

@@ -148,6 +148,11 @@ impl<'a> Entries<'a> {
         self.get(key)?.as_text()
     }
 
+    /// Takes a key away.
+    pub(crate) fn remove(&mut self, key: &str) {
+        self.0.retain(|(k, _)| &**k != key);
+    }
+
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &Scalar<'a>)> {
         self.0.iter().map(|(key, value)| (&**key, value))
     }

@@ -3,7 +3,7 @@
 //! Nothing is stamped here: the Job is, when it is made. A CronJob whose Jobs would be refused is
 //! refused itself, at its own apply.
 
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 
 use super::facts::Kind;
 use super::job::{self, Job};
@@ -33,8 +33,17 @@ pub struct CronJob<'a> {
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Spec<'a> {
-    #[serde(borrow)]
+    #[serde(borrow, deserialize_with = "template")]
     job_template: Given<Job<'a>>,
+}
+
+/// Reads the template of the Jobs.
+fn template<'de: 'a, 'a, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Given<Job<'a>>, D::Error> {
+    let mut template: Given<Job<'a>> = Given::deserialize(deserializer)?;
+    template.pods_place = Some(&PODS);
+    Ok(template)
 }
 
 /// The CronJob's own metadata, which its Jobs do not get.
@@ -47,6 +56,15 @@ static OWN: Place = Place {
         job.then_some("each Job is a gang of its own: put it in spec.jobTemplate.metadata")
     },
     nearest: job::KNOBS,
+};
+
+/// The metadata of the pods' template.
+static PODS: Place = Place {
+    elsewhere: |key| {
+        let job = job::KNOBS.contains(&key);
+        job.then_some("put it in spec.jobTemplate.metadata")
+    },
+    ..job::POD_TEMPLATE
 };
 
 impl Reviewed for CronJob<'_> {

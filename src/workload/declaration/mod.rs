@@ -1,7 +1,14 @@
 //! What users write in `muster.dev/` annotations, read into the model's types.
 //!
 //! Every reader takes the place where the value stands and collects errors instead of stopping at
-//! the first, because all violations of an object are reported together.
+//! the first, because all violations of an object are reported together. Another dialect than
+//! Muster's own has a file of its own.
+
+#[cfg_attr(
+    not(test),
+    expect(dead_code, reason = "pods that ask for a gang are not served yet")
+)]
+pub(crate) mod koordinator;
 
 use std::collections::BTreeSet;
 use std::str::FromStr;
@@ -14,6 +21,10 @@ use crate::scheduler;
 use super::template::ExistingLink;
 use super::view::{Meta, Scalar};
 use super::{Reading, Workload, keys};
+
+/// The words of others that a pod may ask for a gang with.
+#[expect(unused_imports, reason = "pods that ask for a gang are not served yet")]
+pub(crate) use koordinator as dialect;
 
 /// `gangMode`: at which level pods start together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -158,6 +169,10 @@ pub(crate) fn bundle(
     }
 }
 
+/// The most others that start together with a workload: each of them looks at all others whenever
+/// one changes.
+const MAX_PARTNERS: usize = 16;
+
 /// Reads `muster.dev/bundle-with`. Whether the others name this workload back is seen only once
 /// they exist.
 pub(crate) fn bundle_with(
@@ -165,18 +180,16 @@ pub(crate) fn bundle_with(
     at: &FieldPath,
     errors: &mut Vec<FieldError>,
 ) -> Option<Located<Vec<WorkloadRef>>> {
-    /// Each of them looks at all others whenever one changes.
-    const MAX: usize = 16;
     let (text, at) = text(meta, at, keys::BUNDLE_WITH, errors)?;
     let words = text.split(',').count();
-    if words > MAX {
-        let detail = format!("names {words} workloads; at most {MAX} can be named");
+    if words > MAX_PARTNERS {
+        let detail = format!("names {words} workloads; at most {MAX_PARTNERS} can be named");
         errors.push(FieldError::invalid(at.clone(), text, detail));
     }
     let home = meta.namespace.as_deref().unwrap_or("default");
     let itself = WorkloadRef::new(home, meta.name.as_deref().unwrap_or_default());
     let mut named = Vec::new();
-    for word in text.split(',').take(MAX).map(str::trim) {
+    for word in text.split(',').take(MAX_PARTNERS).map(str::trim) {
         let error = match WorkloadRef::parse(word, home) {
             None => FieldError::invalid(
                 at.clone(),
@@ -302,16 +315,21 @@ pub(crate) fn check_partners(kind: &str, plan: &Plan, errors: &mut Vec<FieldErro
 }
 
 /// Warns of a last wave of pods that is smaller than the gang's quorum: nothing is left that could fill
-/// it. `at` is where the completions stand.
+/// it. `at` is where the completions of a Job stand, of which `jobs` are in the gang.
 pub(crate) fn last_wave(
     at: &str,
     completions: Option<i64>,
     parallelism: i64,
+    jobs: u64,
     quorum: u32,
 ) -> Option<String> {
     let completions = completions.filter(|c| parallelism > 0 && *c > parallelism)?;
-    let last = completions % parallelism;
-    (last != 0 && last < i64::from(quorum)).then(|| {
+    let last = match completions % parallelism {
+        0 => parallelism,
+        rest => rest,
+    };
+    let last = u64::try_from(last).ok()?.saturating_mul(jobs);
+    (last < u64::from(quorum)).then(|| {
         format!(
             "{at}: {completions} completions run {parallelism} at a time: the last wave is smaller \
              than the gang's quorum and may wait forever; a {} of at most {last} helps",

@@ -100,7 +100,10 @@ pub(super) static DECLARED_BY_PODS: Place = Place {
 };
 
 /// The metadata of its pod template.
-pub(super) static TEMPLATE: Place = Place {
+pub(super) static TEMPLATE: Place = POD_TEMPLATE;
+
+/// The same, for a maker of Jobs, which has its own place for the keys.
+pub(in crate::workload) const POD_TEMPLATE: Place = Place {
     user: &[],
     own: &[keys::STAMP, keys::ROUND],
     labelled: Labelled::Gang,

@@ -24,8 +24,8 @@ use super::{
 use crate::gang::{Attempt, FieldError, FieldPath, Plan};
 
 pub use facts::KIND;
-pub(super) use facts::KNOBS;
 use facts::{DECLARED_BY_PODS, FACTS, TEMPLATE};
+pub(super) use facts::{KNOBS, POD_TEMPLATE};
 pub(crate) use view::Job;
 
 /// What its pods are in a gang.
@@ -150,7 +150,7 @@ impl Workload for Job<'_> {
             meta: template.metadata.as_ref(),
             pods: Some(template),
             role: ROLE,
-            place: &TEMPLATE,
+            place: self.pods_place.unwrap_or(&TEMPLATE),
         }]
     }
 

@@ -26,7 +26,10 @@ pub(super) fn read(job: &Job<'_>) -> Reading {
     let mode = declaration::mode_annotation(meta, &annotations, MODES, errors);
     reading.plan.policy = declaration::policy(meta, &annotations, errors);
     let Some(mode) = mode.filter(|mode| mode.value != Mode::Off) else {
-        reading.warnings.extend(idle_knobs(job));
+        // A key that is refused, as a slip of the pen, is not idle too.
+        if reading.errors.is_empty() {
+            reading.warnings.extend(idle_knobs(job));
+        }
         return reading;
     };
     reading.asked = Some(mode.at.clone());
@@ -69,6 +72,11 @@ pub(super) fn read(job: &Job<'_>) -> Reading {
     };
     match draft.build() {
         Ok(part) => reading.plan.parts.extend(part),
+        Err(error) if job.is_stamped() && error.field == annotations.key(keys::MIN_COUNT) => {
+            let remedy = "it never changes while the Job exists: to run fewer pods, recreate the \
+                          Job with a smaller one";
+            reading.errors.push(error.hint(remedy));
+        }
         Err(error) => reading.errors.push(error),
     }
     warn(job, &mode.at, &mut reading);
@@ -107,8 +115,8 @@ fn warn(job: &Job<'_>, asked: &FieldPath, reading: &mut Reading) {
         parts => warnings.extend(parts.iter().filter_map(declaration::one_pod)),
     }
     let quorum = reading.plan.parts.first().map_or(0, Part::quorum);
-    let completions = job.spec.completions;
-    let last = declaration::last_wave("spec.completions", completions, job.parallelism(), quorum);
+    let (at, completions) = ("spec.completions", job.spec.completions);
+    let last = declaration::last_wave(at, completions, job.parallelism(), 1, quorum);
     reading.warnings.extend(last);
 }
 

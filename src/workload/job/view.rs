@@ -1,9 +1,11 @@
 //! The fields of a Job that Muster reads (`batch/v1`).
 
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 
+use super::KIND;
+use crate::workload::child;
 use crate::workload::declaration::SuspendedBy;
-use crate::workload::keys;
+use crate::workload::keys::{self, Place};
 use crate::workload::template::{PodTemplate, filled_in};
 use crate::workload::view::{Given, Meta, Present, Several, Text, or_default};
 
@@ -14,15 +16,48 @@ const STOCK_CONTROLLER: &str = "kubernetes.io/job-controller";
 const MAX_CONDITIONS: usize = 32;
 
 /// A Job.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
+#[derive(Debug, Default)]
 pub struct Job<'a> {
-    #[serde(borrow, deserialize_with = "or_default")]
     pub(super) metadata: Meta<'a>,
-    #[serde(borrow)]
     pub(super) spec: Given<Spec<'a>>,
-    #[serde(borrow, deserialize_with = "or_default")]
     pub(super) status: Status<'a>,
+    /// Where the keys belong that stand in its pod template, if it is a template itself.
+    pub(in crate::workload) pods_place: Option<&'static Place>,
+}
+
+/// A Job as it is sent.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Sent<'a> {
+    #[serde(borrow, deserialize_with = "or_default")]
+    metadata: Meta<'a>,
+    #[serde(borrow)]
+    spec: Given<Spec<'a>>,
+    #[serde(borrow, deserialize_with = "or_default")]
+    status: Status<'a>,
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Job<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let mut sent = Sent::deserialize(deserializer)?;
+        take_back(&mut sent.metadata);
+        Ok(Self {
+            metadata: sent.metadata,
+            spec: sent.spec,
+            status: sent.status,
+            pods_place: None,
+        })
+    }
+}
+
+/// Takes the label of a gang's pods from a Job that has those of its own pods: Kubernetes gives a Job
+/// whose last label is removed the labels of its pod template. It is still no child of a workload.
+fn take_back(meta: &mut Meta<'_>) {
+    if child::parent(meta).is_some_and(|facts| *facts.kind == KIND)
+        && let Some(labels) = &mut meta.labels
+    {
+        labels.remove(keys::GANG);
+    }
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -84,6 +119,12 @@ impl Job<'_> {
             Some(_) => SuspendedBy::Kueue,
             None => SuspendedBy::Anybody,
         }
+    }
+
+    /// Whether it was admitted as a gang before.
+    pub(super) fn is_stamped(&self) -> bool {
+        let pods = self.spec.template.metadata.as_ref();
+        pods.is_some_and(|meta| meta.annotation(keys::STAMP).is_some())
     }
 
     /// How many pods run at a time, unless fewer are left to do.

@@ -235,15 +235,18 @@ fn warn_about_part(
     warnings.extend(declaration::one_pod(part));
     let roles = part.roles().iter();
     for i in roles.filter_map(|role| order.position(&role.name)) {
-        let spec = &jobset.spec.replicated_jobs[i].template.spec;
+        let job = &jobset.spec.replicated_jobs[i];
+        let spec = &job.template.spec;
+        let at = format!("{}.template.spec.completions", group_path(i));
         let parallelism = spec.parallelism.unwrap_or(1);
-        if let Some(completions) = spec.completions.filter(|c| *c > parallelism) {
-            warnings.push(format!(
-                "{}.template.spec.completions: {completions} completions run {parallelism} at a \
-                 time: the last wave is smaller than the gang and may wait forever",
-                group_path(i)
-            ));
-        }
+        let jobs = match part.level() {
+            Level::Replica => 1,
+            Level::Whole | Level::Group => job.jobs(),
+        };
+        // Pods of other ReplicatedJobs may have finished by then: none of them is counted on.
+        let quorum = part.quorum();
+        let last = declaration::last_wave(&at, spec.completions, parallelism, jobs, quorum);
+        warnings.extend(last);
         // JobSet's default is Indexed, and such a Job is refused without completions.
         let indexed = spec.completion_mode.as_deref().unwrap_or("Indexed") == "Indexed";
         if indexed && spec.completions.is_none() && spec.parallelism.is_some() {

@@ -92,6 +92,11 @@ impl<'o> Declaring<'o> {
         Some(Self { meta, pods })
     }
 
+    /// Where their template stands.
+    pub(super) fn path(&self) -> &'static [&'static str] {
+        self.pods.path()
+    }
+
     /// How many of them start together, where that can be read.
     pub(super) fn quorum(&self) -> Option<u64> {
         let plan = read::read(&self.pods).plan;
