@@ -10,7 +10,7 @@ use super::patch::PatchBuilder;
 use super::trust::{self, Trust};
 use super::{Decided, Decision, Operation, Phase, Review, Unanswerable};
 use crate::gang::limits::MAX_ANNOTATIONS;
-use crate::gang::{FieldError, FieldPath, Member, Stamp};
+use crate::gang::{FieldError, FieldPath, Member, SchedulerKind, Stamp};
 use crate::judge;
 use crate::scheduler::{self, LinkSite, Marks, Resume, Scheduler, Snapshot};
 use crate::workload::child::{self, Child, Holder, Marked, Pods, Relabelled};
@@ -131,6 +131,8 @@ pub(super) struct Linked<'c> {
     pub(super) member: Member,
     pub(super) marks: Marks,
     pub(super) backend: &'static dyn Scheduler,
+    /// Whose words the pod asks for its gang in, if not in Muster's: they look like a link.
+    pub(super) spoken_by: Option<SchedulerKind>,
 }
 
 impl<'c> Linked<'c> {
@@ -176,6 +178,7 @@ impl<'c> Linked<'c> {
             member,
             marks,
             backend,
+            spoken_by: None,
         })
     }
 
@@ -235,6 +238,7 @@ impl<'c> Linked<'c> {
             .child
             .pods
             .existing_link()
+            .filter(|link| Some(link.link.scheduler) != self.spoken_by)
             .filter(|_| !self.is_ours())?;
         let detail = format!(
             "the pod belongs to the gang {}, which would wait for it; remove this link, or ask for \

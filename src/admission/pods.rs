@@ -7,7 +7,7 @@ use super::children::{Linked, deny};
 use super::patch::PatchBuilder;
 use super::{Decided, Decision, Phase, Review, Unanswerable};
 use crate::gang::standing::{Stands, Unlisted};
-use crate::gang::{FieldError, FieldPath, Member, Part, Plan, Round, Stamp};
+use crate::gang::{FieldError, Member, Part, Plan, Round, Stamp};
 use crate::judge::{self, Judged};
 use crate::scheduler::abilities::Priorities;
 use crate::scheduler::{Marks, Scheduler, Snapshot};
@@ -27,6 +27,9 @@ pub(super) fn decide(
     let Some(gang) = Declared::of(&judged) else {
         return Ok(answer(phase, judged));
     };
+    if pods::spoken_by(child.meta) == Some(gang.backend.kind()) {
+        return Ok(left(phase, &gang, child, judged.warnings.clone()));
+    }
     let name = match pods::name(child.meta) {
         Ok(name) => name,
         Err(error) => return Ok(deny(vec![error])),
@@ -137,6 +140,11 @@ impl<'p> Declared<'p> {
         marks.labels.extend(labels);
         marks.annotations.extend(annotations);
         marks.scheduler_name = scheduler_name;
+        marks
+            .annotations
+            .extend(pods::translated(self.plan, child.meta));
+        let scheduler = self.backend.kind().to_string();
+        marks.annotations.insert(keys::SCHEDULER, scheduler);
         marks.labels.insert(keys::INDEX, "0".to_owned());
         marks.labels.insert(keys::GANG_NAME, name.to_owned());
         marks.annotations.insert(keys::STAMP, stamp.to_json());
@@ -149,6 +157,7 @@ impl<'p> Declared<'p> {
             member,
             marks,
             backend: self.backend,
+            spoken_by: pods::spoken_by(child.meta),
         }
     }
 
@@ -161,18 +170,31 @@ impl<'p> Declared<'p> {
     }
 }
 
+/// A pod whose scheduler understands its words needs nothing but that scheduler's name.
+fn left(phase: Phase, gang: &Declared<'_>, child: &Child<'_>, warnings: Vec<String>) -> Decided {
+    let mut patch = PatchBuilder::default();
+    let role = gang.part.roles().first();
+    if let (Some(role), Phase::Mutate) = (role, phase) {
+        let marks = gang.backend.template_marks(gang.plan, role);
+        let current = child.pods.spec.scheduler_name.as_deref();
+        patch.scheduler_name(&[], current, &marks);
+    }
+    let decided = Decision::allow(patch.finish(), Vec::new()).about(String::new());
+    with_warnings(phase, decided, warnings)
+}
+
 /// Refuses a pod that says something else than those of its gang that are there.
 fn disagrees(stands: &Stands, stamp: &Stamp, name: &str) -> Option<FieldError> {
     let (agreed, who) = stands.agreed.as_ref()?;
     let said = PodStamp::of(stamp).terms;
-    let (field, theirs, ours) = pods::difference(agreed, &said)?;
+    let (term, theirs, ours) = pods::difference(agreed, &said)?;
     let theirs = theirs.map_or_else(|| "not set".to_owned(), |value| format!("{value:?}"));
     let detail = format!(
         "the gang {name:?} stands with {theirs}, set by the pod {who:?}: all pods of a gang say the \
          same; use it here too, or another {}",
         keys::GANG_NAME
     );
-    let at = FieldPath::new(field);
+    let at = pods::place(term);
     Some(match ours {
         Some(ours) => FieldError::invalid(at, ours, detail),
         None => FieldError::required(at, detail),

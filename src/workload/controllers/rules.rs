@@ -36,7 +36,11 @@ impl<'o> Rules<'o> {
 
     /// Whether each revision is a gang of its own, where it can be.
     fn revisions(&self) -> Option<Revisions> {
-        let by_revision = self.life == Life::Revisions;
+        // Words of another scheduler have none for revisions.
+        let own_words = self
+            .template()
+            .is_some_and(|meta| !pods::speaks_dialect(meta));
+        let by_revision = self.life == Life::Revisions && own_words;
         let quorum = self.quorum.filter(|_| by_revision)?;
         Some(self.of.spec.strategy.revisions(quorum))
     }

@@ -15,7 +15,9 @@ mod tests;
 use std::time::Duration;
 
 use crate::gang::field::shorten;
-use crate::gang::{FieldError, FieldPath, Located, Strictness, WorkloadRef, duration};
+use crate::gang::{
+    FieldError, FieldPath, Located, SchedulerKind, Strictness, WorkloadRef, duration,
+};
 use crate::workload::keys;
 use crate::workload::view::Meta;
 
@@ -46,6 +48,16 @@ const OLDER_KEYS: [&str; 2] = [OLDER_NAME, OLDER_MIN_AVAILABLE];
 const MAX_GANGS: usize = MAX_PARTNERS + 1;
 /// So many of the longest names fit, with spaces to spare.
 const MAX_GROUPS_TEXT: usize = 8 * 1024;
+
+/// Who understands the words by itself.
+pub(crate) const SPOKEN_BY: SchedulerKind = SchedulerKind::KOORDINATOR;
+
+/// The name that a pod says, as it stands there.
+pub(crate) fn name_of<'m>(meta: &'m Meta<'_>) -> Option<&'m str> {
+    meta.annotation(NAME)
+        .or_else(|| meta.label(OLDER_NAME))
+        .or_else(|| meta.annotation(OLDER_NAME))
+}
 
 /// What a pod says of its gang.
 #[derive(Debug, Clone, PartialEq, Eq)]

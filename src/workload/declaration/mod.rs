@@ -4,10 +4,6 @@
 //! the first, because all violations of an object are reported together. Another dialect than
 //! Muster's own has a file of its own.
 
-#[cfg_attr(
-    not(test),
-    expect(dead_code, reason = "pods that ask for a gang are not served yet")
-)]
 pub(crate) mod koordinator;
 
 use std::collections::BTreeSet;
@@ -23,7 +19,6 @@ use super::view::{Meta, Scalar};
 use super::{Reading, Workload, keys};
 
 /// The words of others that a pod may ask for a gang with.
-#[expect(unused_imports, reason = "pods that ask for a gang are not served yet")]
 pub(crate) use koordinator as dialect;
 
 /// `gangMode`: at which level pods start together.

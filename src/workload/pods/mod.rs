@@ -14,19 +14,20 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::child::{Child, Holder, Pods};
+use super::declaration::dialect;
 use super::object::Reviewed;
 use super::template::{PodSpec, filled_in_pod};
 use super::view::{Given, Meta, or_default};
 use super::{Admit, Facts, Life, Origin, Outlook, Reading, SeenPod, Site, Unasked, Workload, keys};
-use crate::gang::Plan;
+use crate::gang::{Plan, SchedulerKind};
 
 use facts::FACTS;
 pub use facts::KIND;
 pub(super) use facts::KNOBS;
 pub(crate) use own::{Own, seen, stand_in};
-pub(crate) use read::{ROLE, identity, name};
+pub(crate) use read::{ROLE, identity, name, speaks_dialect, translated};
 pub(super) use read::{revision_key, undeclared};
-pub(crate) use stamp::{PodStamp, difference};
+pub(crate) use stamp::{PodStamp, difference, place};
 
 /// A pod, as far as its gang goes.
 #[derive(Debug, Default, Deserialize)]
@@ -53,6 +54,12 @@ pub(crate) fn declares(meta: &Meta<'_>) -> bool {
     let annotations = meta.annotations.as_ref();
     annotations.is_some_and(|all| all.get(keys::GANG_NAME).is_some())
         || meta.label(keys::GANG_NAME).is_some()
+        || speaks_dialect(meta)
+}
+
+/// The scheduler that understands what a pod says in words of its own.
+pub(crate) fn spoken_by(meta: &Meta<'_>) -> Option<SchedulerKind> {
+    speaks_dialect(meta).then_some(dialect::SPOKEN_BY)
 }
 
 impl Reviewed for Pod<'_> {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use super::own::{Need, Own};
 use super::read::ROLE;
-use super::stamp::{PodStamp, difference};
+use super::stamp::{PodStamp, difference, place};
 use crate::gang::{
     BundleName, FieldPath, Level, Located, Part, PartDraft, PartName, Plan, Policy, Role, Round,
     Shape, keys,
@@ -39,9 +39,8 @@ fn start<'p>(of: &Origin<'_>, pods: &[&SeenPod]) -> Option<Start<'p>> {
     let stamp = first.stamp.clone()?;
     let (quorum, words) = (u64::from(stamp.quorum), PodStamp::of(&stamp));
     let said = |key: &str| {
-        let at = FieldPath::new("metadata").child("annotations").key(key);
-        let value = words.terms.get(at.as_str())?.clone();
-        Some(Located::new(value, at))
+        let value = words.terms.get(key)?.clone();
+        Some(Located::new(value, place(key)))
     };
     let bundle = stamp.bundle.as_deref().and_then(BundleName::new);
     let at = FieldPath::new("metadata")
@@ -130,7 +129,8 @@ fn broken(rounds: &BTreeMap<Round, Vec<&SeenPod>>) -> Option<String> {
     let terms = PodStamp::of(first.stamp.as_deref()?).terms;
     others.iter().find_map(|pod| {
         let other = PodStamp::of(pod.stamp.as_deref()?).terms;
-        let (field, one, two) = difference(&terms, &other)?;
+        let (term, one, two) = difference(&terms, &other)?;
+        let field = place(term);
         let (first, pod) = (own(first)?, own(pod)?);
         let say = |value: Option<&str>| value.map_or_else(|| "not set".to_owned(), str::to_owned);
         Some(format!(

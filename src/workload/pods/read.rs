@@ -1,12 +1,18 @@
-//! What a pod, or a template of pods, says of its gang: a plan of one gang, and everything that is
-//! wrong with it at once.
+//! What a pod, or a template of pods, says of its gang in whichever dialect: a plan of one gang, and
+//! everything that is wrong with it at once.
+
+use std::collections::BTreeMap;
 
 use sha2::{Digest, Sha256};
 
 use super::facts::{CONTROLLER_LABELS, KNOBS, POD};
-use crate::gang::name::is_dns_label;
-use crate::gang::{FieldError, FieldPath, Identity, Level, PartDraft, PartName, Role, Round};
+use crate::gang::name::is_dns_subdomain;
+use crate::gang::{
+    BundleName, FieldError, FieldPath, Identity, Level, Located, PartDraft, PartName, Plan, Policy,
+    Role, Round,
+};
 use crate::workload::child::Pods;
+use crate::workload::declaration::dialect;
 use crate::workload::view::Meta;
 use crate::workload::{Reading, declaration, keys};
 
@@ -17,7 +23,21 @@ pub(crate) const ROLE: &str = "pods";
 const MAX_NAME: usize = 63;
 
 /// Between the gang's name and the revision. No gang's own name has it.
-const SEPARATOR: char = '.';
+const SEPARATOR: char = '_';
+
+/// The bundle of gangs that name each other in a dialect that has no names for bundles.
+const NAMELESS: &str = "groups";
+
+/// What pods declare, before it is checked against their number.
+struct Declared {
+    min_count: Option<Located<i64>>,
+    bundle: Option<Located<BundleName>>,
+    policy: Policy,
+    /// Where the gang is asked for.
+    asked: FieldPath,
+    /// Whether the name is one.
+    named: bool,
+}
 
 /// Reads what pods declare.
 pub(in crate::workload) fn read(pods: &Pods<'_>) -> Reading {
@@ -25,25 +45,16 @@ pub(in crate::workload) fn read(pods: &Pods<'_>) -> Reading {
     let Some(meta) = pods.meta else {
         return reading;
     };
-    let at = pods.at();
+    let (at, errors) = (pods.at(), &mut reading.errors);
     let metadata = at.child("metadata");
-    let annotations = metadata.child("annotations");
-    let errors = &mut reading.errors;
     errors.extend(keys::check(&POD, &metadata, Some(meta)));
-    let named = gang_name(meta, &metadata, errors);
-    revision_label(meta, &annotations, errors);
-    reading.plan.policy = declaration::policy(meta, &annotations, errors);
-    let min_count = declaration::min_count(meta, &annotations, errors);
-    let bundle = declaration::bundle(meta, &annotations, errors);
-    let place = annotations.key(keys::GANG_NAME);
-    reading.asked = Some(place.clone());
-    let Some(min_count) = min_count else {
-        if meta.annotation(keys::MIN_COUNT).is_none() {
-            errors.push(FieldError::required(
-                annotations.key(keys::MIN_COUNT),
-                "how many pods start together: pods alone do not tell how many there will be",
-            ));
-        }
+    let declared = match speaks_dialect(meta) {
+        true => in_dialect(meta, &metadata, errors),
+        false => in_own_words(meta, &metadata, errors),
+    };
+    reading.asked = Some(declared.asked.clone());
+    reading.plan.policy = declared.policy;
+    let Some(min_count) = declared.min_count else {
         return reading;
     };
     let spec = at.child("spec");
@@ -69,18 +80,127 @@ pub(in crate::workload) fn read(pods: &Pods<'_>) -> Reading {
         }],
         later: Vec::new(),
         min_count: Some(min_count),
-        bundle,
-        at: place,
+        bundle: declared.bundle,
+        at: declared.asked,
     };
     match draft.build() {
         // Without a name it is nobody's gang.
-        Ok(part) => reading.plan.parts.extend(part.filter(|_| named.is_some())),
+        Ok(part) => reading.plan.parts.extend(part.filter(|_| declared.named)),
         Err(error) => reading.errors.push(error),
     }
     if !reading.plan.parts.is_empty() {
         declaration::check_partners("Pod", &reading.plan, &mut reading.errors);
     }
     reading
+}
+
+/// Muster's own words.
+fn in_own_words(meta: &Meta<'_>, at: &FieldPath, errors: &mut Vec<FieldError>) -> Declared {
+    let annotations = at.child("annotations");
+    let named = gang_name(meta, at, errors).is_some();
+    revision_label(meta, &annotations, errors);
+    let min_count = declaration::min_count(meta, &annotations, errors);
+    if min_count.is_none() && meta.annotation(keys::MIN_COUNT).is_none() {
+        errors.push(FieldError::required(
+            annotations.key(keys::MIN_COUNT),
+            "how many pods start together: pods alone do not tell how many there will be",
+        ));
+    }
+    Declared {
+        min_count,
+        bundle: declaration::bundle(meta, &annotations, errors),
+        policy: declaration::policy(meta, &annotations, errors),
+        asked: annotations.key(keys::GANG_NAME),
+        named,
+    }
+}
+
+/// Another scheduler's words, which may stand beside Muster's where both say the same.
+fn in_dialect(meta: &Meta<'_>, at: &FieldPath, errors: &mut Vec<FieldError>) -> Declared {
+    let annotations = at.child("annotations");
+    let namespace = meta.namespace.as_deref().unwrap_or("default");
+    let mut policy = declaration::policy(meta, &annotations, errors);
+    let mut bundle = declaration::bundle(meta, &annotations, errors);
+    let Some(words) = dialect::read(meta, namespace, at, errors) else {
+        return Declared {
+            min_count: None,
+            bundle,
+            policy,
+            asked: annotations,
+            named: false,
+        };
+    };
+    errors.extend(words.contradictions(meta, at));
+    let dialect::Words {
+        name,
+        min_count,
+        timeout,
+        strictness,
+        groups,
+        ..
+    } = words;
+    policy.timeout = policy.timeout.or(timeout);
+    policy.strictness = policy.strictness.or(strictness);
+    if let Some(groups) = groups {
+        let nameless = BundleName::new(NAMELESS);
+        bundle = bundle.or(nameless.map(|name| Located::new(name, groups.at.clone())));
+        policy.bundle_with = policy.bundle_with.or(Some(groups));
+    }
+    let fits = name.value.len() <= MAX_NAME;
+    if !fits {
+        errors.push(FieldError::too_long(name.at.clone(), MAX_NAME));
+    }
+    Declared {
+        min_count: Some(min_count),
+        bundle,
+        policy,
+        asked: name.at,
+        named: fits,
+    }
+}
+
+/// Whether a pod asks for its gang in another scheduler's words. On a pod that Muster has linked they
+/// may be Muster's own.
+pub(crate) fn speaks_dialect(meta: &Meta<'_>) -> bool {
+    dialect::asked(meta) && meta.label(keys::INDEX).is_none()
+}
+
+/// What a plan says in Muster's own words, for a pod that says it in others: whatever reads the pod later
+/// reads these.
+pub(crate) fn translated(plan: &Plan, meta: &Meta<'_>) -> BTreeMap<&'static str, String> {
+    let policy = &plan.policy;
+    let part = plan.parts.first();
+    let name = dialect::name_of(meta).filter(|_| speaks_dialect(meta));
+    let with = policy.bundle_with.as_ref().map(|with| {
+        let names: Vec<String> = with.value.iter().map(ToString::to_string).collect();
+        names.join(", ")
+    });
+    let said = [
+        (keys::GANG_NAME, name.map(str::to_owned)),
+        (keys::MIN_COUNT, part.map(|part| part.quorum().to_string())),
+        (
+            keys::TIMEOUT,
+            policy
+                .timeout
+                .as_ref()
+                .map(|t| format!("{}s", t.value.as_secs().max(1))),
+        ),
+        (
+            keys::STRICTNESS,
+            policy.strictness.as_ref().map(|s| format!("{:?}", s.value)),
+        ),
+        (
+            keys::BUNDLE,
+            part.and_then(|part| part.bundle())
+                .map(|bundle| bundle.value.as_str().to_owned()),
+        ),
+        (keys::BUNDLE_WITH, with),
+    ];
+    let said = said.into_iter().filter(|_| name.is_some());
+    let unsaid = said.filter(|(key, _)| meta.annotation(key).is_none());
+    unsaid
+        .filter_map(|(key, value)| Some((key, value?)))
+        .collect()
 }
 
 /// Refuses keys of Muster's in a template that declares no gang. What Muster stamps there it has
@@ -120,14 +240,14 @@ fn gang_name<'m>(
         }
         return None;
     };
-    if is_dns_label(name) {
+    if is_dns_subdomain(name) && name.len() <= MAX_NAME {
         return Some(name);
     }
     errors.push(FieldError::invalid(
         at_name,
         name,
-        "must be a DNS label: at most 63 lower case letters, digits or '-', starting and ending with \
-         a letter or digit",
+        "must be at most 63 lower case letters, digits, '-' or '.', starting and ending with a letter \
+         or digit",
     ));
     None
 }
@@ -148,7 +268,9 @@ pub(in crate::workload) fn revision_key<'m>(meta: &'m Meta<'_>) -> Option<&'m st
 /// The name of a pod's gang: the one that it declares, and its revision where each has a gang of its
 /// own.
 pub(crate) fn name(meta: &Meta<'_>) -> Result<String, FieldError> {
-    let declared = meta.annotation(keys::GANG_NAME).unwrap_or_default();
+    let dialect = || dialect::name_of(meta).filter(|_| speaks_dialect(meta));
+    let declared = meta.annotation(keys::GANG_NAME).or_else(dialect);
+    let declared = declared.unwrap_or_default();
     let Some(key) = revision_key(meta) else {
         return Ok(declared.to_owned());
     };

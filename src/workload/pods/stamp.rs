@@ -27,7 +27,6 @@ impl PodStamp {
             names.sort();
             names.join(", ")
         });
-        let annotation = |key| FieldPath::new("metadata").child("annotations").key(key);
         let said = [
             (keys::MIN_COUNT, part.map(|part| part.quorum().to_string())),
             (keys::SCHEDULER, Some(scheduler.to_string())),
@@ -43,10 +42,9 @@ impl PodStamp {
             ),
             (keys::BUNDLE_WITH, with),
         ];
-        let said = said.into_iter().filter_map(|(key, value)| {
-            let at = annotation(key).as_str().to_owned();
-            Some((at, value?))
-        });
+        let said = said
+            .into_iter()
+            .filter_map(|(key, value)| Some((key.to_owned(), value?)));
         let alike = alike.map(|alike| ("spec".to_owned(), alike));
         Self {
             terms: said.chain(alike).collect(),
@@ -63,7 +61,15 @@ impl PodStamp {
     }
 }
 
-/// The first of the terms that two pods do not share: the field, what the first says and what the other
+/// Where a term stands on a pod.
+pub(crate) fn place(term: &str) -> FieldPath {
+    match term.starts_with(keys::PREFIX) {
+        true => FieldPath::new("metadata").child("annotations").key(term),
+        false => FieldPath::new(term),
+    }
+}
+
+/// The first of the terms that two pods do not share: its key, what the first says and what the other
 /// says; nothing said is `None`.
 pub(crate) fn difference<'t>(
     one: &'t Terms,
