@@ -93,24 +93,26 @@ impl<'p> Declared<'p> {
 
     /// What else all pods of the gang must share: its priority, where the gang has only one, and all
     /// that they ask for, where each of them describes the others.
-    fn alike(&self, described: &Stamp) -> Option<String> {
-        let role = self.part.roles().first()?;
+    fn alike(&self, described: &Stamp) -> Vec<(&'static str, String)> {
         let mut alike = Vec::new();
-        if self.backend.abilities().priorities == Priorities::MustBeEqual {
-            let class = role.priority_class().unwrap_or("none");
-            alike.push(format!("priorityClassName {class}"));
+        let Some(role) = self.part.roles().first() else {
+            return alike;
+        };
+        let one_priority = self.backend.abilities().priorities == Priorities::MustBeEqual;
+        if let Some(class) = role.priority_class().filter(|_| one_priority) {
+            alike.push(("spec.priorityClassName", class.to_owned()));
         }
         if !described.shapes.is_empty() {
             let requests = role.shape.requests.iter();
             let requests = requests.map(|(name, amount)| format!("{name} {amount}"));
-            alike.extend(requests);
+            let requests: Vec<String> = requests.collect();
             // Node selector, tolerations and affinity count too, and may be long.
             let text = serde_json::to_vec(&described.shapes).unwrap_or_default();
             let digest = Sha256::digest(&text);
             let hash: String = digest.iter().take(4).map(|b| format!("{b:02x}")).collect();
-            alike.push(format!("(description {hash})"));
+            alike.push(("spec", format!("{}; placement {hash}", requests.join(", "))));
         }
-        (!alike.is_empty()).then(|| alike.join(", "))
+        alike
     }
 
     /// The pod as a member of its gang in a round, with all that it must carry.

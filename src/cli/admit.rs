@@ -6,9 +6,9 @@
 use serde_json::{Value, json};
 
 use crate::admission::{self, Decision, Patch, Phase, Review};
-use crate::gang::FieldError;
+use crate::gang::{FieldError, Standing};
 use crate::scheduler::Snapshot;
-use crate::workload::{Kind, object};
+use crate::workload::{Kind, SeenPod, object};
 
 /// Stands for the uid that only a cluster can give. Names made from it are examples.
 pub(crate) const STAND_IN_UID: &str = "00000000-0000-0000-0000-000000000000";
@@ -79,6 +79,22 @@ pub fn create(
         }
     }
     Ok(admitted)
+}
+
+/// The cluster of one run of the command line: pods that it admits are there for the next.
+pub(crate) fn remembering(cluster: &Snapshot) -> Snapshot {
+    Snapshot {
+        standing: Standing::told(),
+        ..cluster.clone()
+    }
+}
+
+/// Notes a pod that declares its gang, where it is admitted.
+pub(crate) fn remember(admitted: &Admitted, cluster: &Snapshot) {
+    let pod = SeenPod::declaring(&admitted.object.to_string(), &admitted.namespace);
+    if let Some(pod) = pod.as_ref().and_then(SeenPod::declared) {
+        cluster.standing.tell(pod);
+    }
 }
 
 fn apply(object: &mut Value, patch: &Patch) -> Result<(), json_patch::PatchError> {

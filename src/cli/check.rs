@@ -46,6 +46,7 @@ pub fn run(
     out: &mut dyn Write,
     err: &mut dyn Write,
 ) -> std::io::Result<Verdict> {
+    let cluster = &admit::remembering(cluster);
     let (sources, errors) = files::read(paths);
     let mut verdict = Verdict::Admitted;
     for error in &errors {
@@ -135,6 +136,7 @@ fn kind(object: &Value) -> String {
 
 /// Checks every object of one file; kinds that Muster does not handle are skipped.
 pub fn check_source(source: &Source, cluster: &Snapshot) -> Vec<Report> {
+    let cluster = &admit::remembering(cluster);
     let found = files::objects(source);
     found
         .filter_map(|found| check_found(source, found, cluster).ok())
@@ -197,6 +199,7 @@ fn check_object(file: &str, found: &Found<'_>, cluster: &Snapshot) -> Option<Rep
             let shown = |error| ErrorReport::new(error, Some(found.position(error.field.as_str())));
             report.errors = admitted.errors.iter().map(shown).collect();
             if report.allowed {
+                admit::remember(&admitted, cluster);
                 (report.gangs, report.gang_count) = reported(&admitted, cluster);
             }
         }

@@ -1,5 +1,6 @@
 //! `muster render`: the stamped workload, one linked child per gang, and the scheduler's objects.
 
+use std::collections::HashSet;
 use std::io::Write;
 use std::path::PathBuf;
 
@@ -21,6 +22,7 @@ pub fn run(
     out: &mut dyn Write,
     err: &mut dyn Write,
 ) -> std::io::Result<Verdict> {
+    let cluster = &admit::remembering(cluster);
     let (sources, errors) = files::read(paths);
     let mut verdict = Verdict::Admitted;
     for error in &errors {
@@ -28,6 +30,7 @@ pub fn run(
         verdict = Verdict::Trouble;
     }
     let mut documents = Vec::new();
+    let mut seen = HashSet::new();
     for source in &sources {
         for found in files::objects(source) {
             match render_found(found, cluster) {
@@ -35,7 +38,10 @@ pub fn run(
                     for warning in warnings {
                         writeln!(err, "{}: warning: {warning}", source.name)?;
                     }
-                    documents.extend(rendered);
+                    // Pods of one gang lead to the same objects.
+                    let mut rendered = rendered.into_iter();
+                    documents.extend(rendered.next());
+                    documents.extend(rendered.filter(|object| seen.insert(key(object))));
                 }
                 Ok(Rendered::Skipped) => {}
                 Err(messages) => {
@@ -65,6 +71,21 @@ pub fn run(
     Ok(verdict)
 }
 
+/// What tells an object from all others. One without a name is always another.
+fn key(object: &Value) -> String {
+    let meta = &object["metadata"];
+    let of = [
+        &object["apiVersion"],
+        &object["kind"],
+        &meta["namespace"],
+        &meta["name"],
+    ];
+    match meta["name"].is_string() {
+        true => of.map(Value::to_string).join(" "),
+        false => object.to_string(),
+    }
+}
+
 enum Rendered {
     Documents(Vec<Value>, Vec<String>),
     Skipped,
@@ -84,6 +105,7 @@ fn render_found(
         let messages = admitted.errors.iter().map(ToString::to_string);
         return Err(messages.collect());
     }
+    admit::remember(&admitted, cluster);
     let (rendered, gangs) = documents(&admitted, cluster).map_err(trouble)?;
     let mut warnings = admitted.warnings;
     if gangs > gangs::SHOWN as u64 {

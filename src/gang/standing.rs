@@ -38,6 +38,20 @@ pub(crate) struct Stands {
 }
 
 impl Standing {
+    /// With nothing there yet, to be told of each pod: what several files declare must agree too.
+    pub(crate) fn told() -> Self {
+        let declared = Declared::default();
+        declared.complete();
+        Self::Watched(Arc::new(declared))
+    }
+
+    /// Tells of a pod that is admitted.
+    pub(crate) fn tell(&self, pod: DeclaredPod) {
+        if let Self::Watched(declared) = self {
+            declared.applied(pod);
+        }
+    }
+
     /// The same in a cluster that is watched.
     #[must_use]
     pub(crate) fn watched(&self) -> Self {

@@ -6,7 +6,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::jiff::Timestamp;
 
 use super::child::{self, Proof, identify};
-use super::pods::{self, Own};
+use super::pods::{self, Own, PodStamp};
+use crate::gang::standing::{DeclaredPod, Presence};
 use crate::gang::{Identity, Seals, Stamp, StampHash};
 
 /// A member of a gang, as the reconciler sees it.
@@ -42,6 +43,23 @@ impl SeenPod {
     /// Reads a stored pod of the namespace `home` that declares its gang itself; `None` for any other.
     pub(crate) fn declaring(text: &str, home: &str) -> Option<Self> {
         pods::seen(text, home)
+    }
+
+    /// What admission knows of it then.
+    pub(crate) fn declared(&self) -> Option<DeclaredPod> {
+        let own = self.own.as_ref()?;
+        let gone = self.going || !self.phase.is_live();
+        Some(DeclaredPod {
+            namespace: self.gang.namespace.clone(),
+            gang: self.gang.workload.clone(),
+            pod: own.pod.clone(),
+            round: self.gang.round,
+            presence: match gone {
+                true => Presence::Leaving,
+                false => Presence::Here,
+            },
+            terms: PodStamp::of(self.stamp.as_deref()?).terms,
+        })
     }
 
     /// Reads a member from its metadata: by the same labels and stamp as admission. `None` for a

@@ -34,7 +34,18 @@ impl<'o> Rules<'o> {
         Self { of, life, quorum }
     }
 
-    /// Whether each revision is a gang of its own, where it can be.
+    /// Whether each revision is a gang of its own, as it was decided when the object was created: the
+    /// template says so since.
+    fn stored(&self) -> Option<Revisions> {
+        self.revisions()?;
+        let written = self.template().and_then(pods::revision_key);
+        Some(match written {
+            Some(_) => Revisions::Each,
+            None => Revisions::OneGang,
+        })
+    }
+
+    /// Whether each revision can be a gang of its own, where there are revisions.
     fn revisions(&self) -> Option<Revisions> {
         // Words of another scheduler have none for revisions.
         let own_words = self
@@ -90,7 +101,11 @@ impl<'o> Rules<'o> {
 
     pub(super) fn warnings(&self) -> Vec<String> {
         let at = annotations().key(keys::GANG_NAME);
-        let said = match self.revisions() {
+        let said = match self.stored() {
+            Some(Revisions::OneGang) if self.revisions() == Some(Revisions::Each) => format!(
+                "{at}: all revisions are one gang, as it was when the object was created: for a gang of \
+                 each revision, recreate it"
+            ),
             Some(Revisions::OneGang) => format!(
                 "{at}: all revisions are one gang, because the rollout surges by fewer pods than \
                  the quorum: old and new pods make it together, and a rollout goes pod by pod"
@@ -114,11 +129,11 @@ impl<'o> Rules<'o> {
 
     /// What an update must not change, because old and new pods are of one gang and must agree.
     pub(super) fn fixed(&self) -> Option<Fixed> {
-        let why = match (self.life, self.revisions()) {
+        let why = match (self.life, self.stored()) {
             (Life::Revisions, Some(Revisions::Each) | None) => return None,
             (Life::Revisions, Some(Revisions::OneGang)) => {
                 "the pods of all revisions are one gang and must agree while a rollout goes on: \
-                 recreate the Deployment, or use strategy Recreate"
+                 recreate it"
             }
             (Life::Plain | Life::Ordered, _) => {
                 "pods that are made later are of the same gang and must agree with those that run: \

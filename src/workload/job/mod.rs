@@ -96,6 +96,13 @@ impl Reviewed for Job<'_> {
 impl Job<'_> {
     /// Its pods, where these declare a gang themselves.
     fn declaring(&self) -> Option<Declaring<'_>> {
+        let template = self.spec.template.metadata.as_ref();
+        // A gang of the Job's own beside another scheduler's words is the Job's to judge.
+        let modes = self.metadata.annotation(keys::GANG_MODE).is_some();
+        let own_words = template.is_some_and(|meta| meta.annotation(keys::GANG_NAME).is_some());
+        if modes && !own_words {
+            return None;
+        }
         Declaring::new(Pods {
             holder: Holder::Template {
                 path: &TEMPLATE_PATH,

@@ -57,6 +57,11 @@ pub(in crate::workload) fn read(pods: &Pods<'_>) -> Reading {
     let Some(min_count) = declared.min_count else {
         return reading;
     };
+    if min_count.value < 1 {
+        let error = FieldError::invalid(min_count.at, min_count.value, "must be at least 1");
+        errors.push(error);
+        return reading;
+    }
     let spec = at.child("spec");
     let (mut shape, counted) = pods.spec.shape(Some(meta));
     if counted.is_err() {
@@ -66,7 +71,7 @@ pub(in crate::workload) fn read(pods: &Pods<'_>) -> Reading {
         ));
     }
     shape.controller_labels = CONTROLLER_LABELS;
-    let wanted = u64::try_from(min_count.value).unwrap_or(0).max(1);
+    let wanted = u64::try_from(min_count.value).unwrap_or(1);
     let draft = PartDraft {
         name: PartName::whole(),
         level: Level::Whole,
@@ -159,10 +164,11 @@ fn in_dialect(meta: &Meta<'_>, at: &FieldPath, errors: &mut Vec<FieldError>) -> 
     }
 }
 
-/// Whether a pod asks for its gang in another scheduler's words. On a pod that Muster has linked they
-/// may be Muster's own.
+/// Whether a pod asks for its gang in another scheduler's words. On a pod that Muster has linked or
+/// stamped they may be Muster's own.
 pub(crate) fn speaks_dialect(meta: &Meta<'_>) -> bool {
-    dialect::asked(meta) && meta.label(keys::INDEX).is_none()
+    let ours = [keys::INDEX, keys::GANG];
+    dialect::asked(meta) && ours.iter().all(|key| meta.label(key).is_none())
 }
 
 /// What a plan says in Muster's own words, for a pod that says it in others: whatever reads the pod later

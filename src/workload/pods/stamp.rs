@@ -16,9 +16,13 @@ pub(crate) struct PodStamp {
 }
 
 impl PodStamp {
-    /// What a plan says that all pods of its gang must say alike. `alike` is what else they must share
-    /// on their scheduler.
-    pub(crate) fn new(plan: &Plan, scheduler: SchedulerKind, alike: Option<String>) -> Self {
+    /// What a plan says that all pods of its gang must say alike. `alike` is what else of a pod's fields
+    /// they must share on their scheduler.
+    pub(crate) fn new(
+        plan: &Plan,
+        scheduler: SchedulerKind,
+        alike: Vec<(&'static str, String)>,
+    ) -> Self {
         let policy = &plan.policy;
         let part = plan.parts.first();
         let strictness = policy.strictness.as_ref();
@@ -45,7 +49,9 @@ impl PodStamp {
         let said = said
             .into_iter()
             .filter_map(|(key, value)| Some((key.to_owned(), value?)));
-        let alike = alike.map(|alike| ("spec".to_owned(), alike));
+        let alike = alike
+            .into_iter()
+            .map(|(field, value)| (field.to_owned(), value));
         Self {
             terms: said.chain(alike).collect(),
         }
