@@ -8,7 +8,9 @@ use kube::core::DynamicObject;
 use muster::cli::admit;
 use muster::controller::bundles::partners;
 use muster::controller::decide::{self, Actions, Seen, State};
-use muster::gang::{Attempt, Identity, PartName, SchedulerKind, StampHash, WorkloadRef};
+use muster::gang::{
+    Attempt, Identity, PartName, PartnerRef, SchedulerKind, StampHash, WorkloadRef,
+};
 use muster::scheduler::{Dialect, Snapshot};
 use muster::workload::seen::{LinkState, PodPhase, Sealed};
 use muster::workload::{Object, SeenPod, jobset};
@@ -57,8 +59,9 @@ impl Side {
         self.jobset["metadata"][key].as_str().unwrap()
     }
 
-    fn reference(&self) -> WorkloadRef {
-        WorkloadRef::new(self.text("namespace"), self.text("name"))
+    fn reference(&self) -> PartnerRef {
+        let workload = WorkloadRef::new(self.text("namespace"), self.text("name"));
+        PartnerRef::new("JobSet", workload)
     }
 
     fn members(&mut self, phase: PodPhase, count: usize) {
@@ -111,7 +114,7 @@ fn decide(at: usize, all: &[Side]) -> Actions {
     let json = me.jobset.to_string();
     let object = read(&json);
     let view = object.workload().unwrap();
-    let circle = partners::circle(view.meta(), me.text("namespace"));
+    let circle = partners::circle(view, me.text("namespace"));
     let others = circle.iter().filter(|other| **other != me.reference());
     let partners: Vec<_> = others
         .map(|other| {
@@ -128,14 +131,7 @@ fn decide(at: usize, all: &[Side]) -> Actions {
                 owner: None,
             });
             let from = me.reference();
-            partners::look(
-                "JobSet",
-                other.clone(),
-                &from,
-                &circle,
-                seen.as_ref(),
-                &cluster,
-            )
+            partners::look(other.clone(), &from, &circle, seen.as_ref(), &cluster)
         })
         .collect();
     let seen = Seen {

@@ -28,7 +28,7 @@ pub(super) fn decide(
         return Ok(answer(phase, judged));
     };
     if pods::spoken_by(child.meta) == Some(gang.backend.kind()) {
-        return Ok(left(phase, &gang, child, judged.warnings.clone()));
+        return Ok(left(phase, &gang, child));
     }
     let name = match pods::name(child.meta) {
         Ok(name) => name,
@@ -173,7 +173,7 @@ impl<'p> Declared<'p> {
 }
 
 /// A pod whose scheduler understands its words needs nothing but that scheduler's name.
-fn left(phase: Phase, gang: &Declared<'_>, child: &Child<'_>, warnings: Vec<String>) -> Decided {
+fn left(phase: Phase, gang: &Declared<'_>, child: &Child<'_>) -> Decided {
     let mut patch = PatchBuilder::default();
     let role = gang.part.roles().first();
     if let (Some(role), Phase::Mutate) = (role, phase) {
@@ -181,8 +181,7 @@ fn left(phase: Phase, gang: &Declared<'_>, child: &Child<'_>, warnings: Vec<Stri
         let current = child.pods.spec.scheduler_name.as_deref();
         patch.scheduler_name(&[], current, &marks);
     }
-    let decided = Decision::allow(patch.finish(), Vec::new()).about(String::new());
-    with_warnings(phase, decided, warnings)
+    Decision::allow(patch.finish(), Vec::new()).about(String::new())
 }
 
 /// Refuses a pod that says something else than those of its gang that are there.

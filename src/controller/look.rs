@@ -1,17 +1,15 @@
 //! One look at a workload: caches in, writes out. What to write is decided elsewhere.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use kube::ResourceExt as _;
 use kube::core::DynamicObject;
 use kube::runtime::controller::Action;
-use kube::runtime::reflector::Store;
 
 use super::Cluster;
 use super::backoff::{Backoffs, Words};
-use super::bundles::partner_index::look_up;
+use super::bundles::neighbours::Neighbours;
 use super::cache::by_owner::ByOwner;
 use super::cache::stored::Stored;
 use super::decide::{self, Actions, Seen};
@@ -40,8 +38,8 @@ pub(super) struct Context {
     pub facts: &'static Facts,
     pub writer: Writer,
     pub cluster: Cluster,
-    /// All workloads of this kind.
-    pub stored: Store<Stored>,
+    /// The workloads of all kinds.
+    pub neighbours: Arc<Neighbours>,
     pub pods: Arc<ByOwner<SeenPod>>,
     /// What Muster made, one for each kind.
     pub objects: Vec<Arc<ByOwner<Arc<DynamicObject>>>>,
@@ -88,8 +86,7 @@ pub(super) async fn look(workload: Arc<Stored>, context: Arc<Context>) -> Result
     let (made, behind) = context.writer.recent.lay_over(uid, made);
     let owner = context.owner(&workload, &pods, &made).await?;
     let cluster = context.cluster.load();
-    let members = |other: &Stored, view: &dyn Workload| context.members(other, view);
-    let partners = look_up(view, namespace, &context.stored, members, &cluster);
+    let partners = context.neighbours.look_up(view, namespace, &cluster);
     let seen = Seen {
         workload: view,
         namespace,
@@ -160,11 +157,6 @@ impl Context {
         let revisions = self.revisions.of(client, self.facts, workload, view, &pods);
         let revisions = revisions.await;
         Pods::sort(pods, view, &revisions)
-    }
-
-    /// The members of a partner: of a kind that makes bundles, and so has no revisions.
-    fn members(&self, workload: &Stored, view: &dyn Workload) -> Vec<SeenPod> {
-        Pods::sort(self.found(workload), view, &HashSet::new()).members
     }
 
     /// Who owns what is made for a workload that is no object itself; events are told of it too.

@@ -46,6 +46,7 @@ use crate::gang::SchedulerKind;
 use crate::leader::Leadership;
 use crate::scheduler::Snapshot;
 use crate::workload::Facts;
+use bundles::neighbours::Neighbours;
 use discovery::Found;
 pub use namespaces::listed as namespaces_listed;
 pub use standing::listed as pods_listed;
@@ -113,9 +114,11 @@ pub async fn reconcile(client: Client, cluster: Cluster) {
                 continue;
             }
         };
+        let neighbours = Arc::new(Neighbours::default());
         let follow = async |facts: &'static Facts| {
             watched_kind::appear(facts, &client, &found.resources()).await;
-            run::run(client.clone(), Arc::clone(&cluster), &found, facts).await;
+            let (client, cluster) = (client.clone(), Arc::clone(&cluster));
+            run::run(client, cluster, &found, facts, Arc::clone(&neighbours)).await;
         };
         let following = futures::future::join_all(found.workloads.iter().copied().map(follow));
         tokio::select! {

@@ -6,7 +6,6 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 use futures::StreamExt as _;
-use futures::channel::mpsc;
 use kube::api::Api;
 use kube::core::{ApiResource, DynamicObject, TypeMeta};
 use kube::runtime::reflector::{ObjectRef, store};
@@ -17,7 +16,7 @@ use serde::de::DeserializeOwned;
 
 use super::Cluster;
 use super::backoff::Backoffs;
-use super::bundles::partner_index::tell_partners;
+use super::bundles::neighbours::Neighbours;
 use super::cache::by_owner::{ByOwner, Kept};
 use super::cache::stored::Stored;
 use super::discovery::Found;
@@ -43,7 +42,13 @@ use crate::workload::{Facts, SeenPod};
 const PAGE: u32 = 50;
 
 /// Watches workloads, their members and what Muster made for them, until dropped.
-pub(super) async fn run(client: Client, cluster: Cluster, found: &Found, facts: &'static Facts) {
+pub(super) async fn run(
+    client: Client,
+    cluster: Cluster,
+    found: &Found,
+    facts: &'static Facts,
+    neighbours: Arc<Neighbours>,
+) {
     let kind = watched_kind::api_resource(facts);
     let writer = store::Writer::new(kind.clone());
     let stored = writer.as_reader();
@@ -51,7 +56,6 @@ pub(super) async fn run(client: Client, cluster: Cluster, found: &Found, facts: 
     let revivals = Arc::new(Revivals::default());
     let revisions = Arc::new(Revisions::default());
     let backoffs = Arc::new(Backoffs::default());
-    let (sender, partners) = mpsc::unbounded();
     let pods = Arc::new(ByOwner::default());
     let kinds = found.resources();
     let objects: Vec<_> = kinds.iter().map(|_| Arc::new(ByOwner::default())).collect();
@@ -70,8 +74,12 @@ pub(super) async fn run(client: Client, cluster: Cluster, found: &Found, facts: 
             Arc::clone(&backoffs),
         ))
         .reflect(writer)
-        .inspect(tell_partners(sender, kind.clone()))
+        .inspect({
+            let neighbours = Arc::clone(&neighbours);
+            move |event| neighbours.follow(facts, event)
+        })
         .touched_objects();
+    let partners = neighbours.join(facts, stored.clone(), Arc::clone(&pods));
     let mut controller = Controller::for_stream_with(stream, stored.clone(), kind.clone());
     controller = controller.reconcile_on(partners);
 
@@ -134,9 +142,9 @@ pub(super) async fn run(client: Client, cluster: Cluster, found: &Found, facts: 
         backoffs,
         queues: Queues::new(client.clone()),
         owners: Owners::new(client.clone()),
+        neighbours,
         writer: Writer::new(client.clone(), kind, facts),
         cluster,
-        stored,
         pods,
         objects,
     });

@@ -30,7 +30,7 @@ pub(crate) use part::{Level, Part, PartDraft, Role};
 pub(crate) use plan::{Barrier, Gang, Owner, Plan, Reference};
 pub use policy::SchedulerKind;
 pub(crate) use policy::{Located, Policy, Strictness, TimeoutAction};
-pub use reference::WorkloadRef;
+pub use reference::{PartnerRef, WorkloadRef};
 pub use seal::{KeyBytes, Seals, StampHash};
 pub(crate) use shape::{ControllerLabels, KeptApart, Shape};
 pub use standing::Standing;

@@ -3,43 +3,24 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use futures::channel::mpsc;
-use kube::core::ApiResource;
-use kube::runtime::reflector::{ObjectRef, Store};
-use kube::runtime::watcher::{self, Event};
-
-use crate::controller::bundles::partners::{self, Partner};
 use crate::controller::cache::stored::Stored;
-use crate::controller::decide::Seen;
-use crate::controller::watched_kind::api_resource;
-use crate::gang::WorkloadRef;
-use crate::scheduler::Snapshot;
-use crate::workload::{Kind, Life, Object, SeenPod, Unasked, Workload, keys, object};
+use crate::gang::{PartnerRef, WorkloadRef};
+use crate::workload::{Kind, Life, Object, Unasked, keys};
 
-type Several = BTreeSet<WorkloadRef>;
+type Several = BTreeSet<PartnerRef>;
 
-#[derive(Debug)]
-struct PartnerIndex {
-    /// The kind of all its workloads.
-    kind: Option<&'static Kind>,
-    by_namer: HashMap<WorkloadRef, Several>,
-    by_named: HashMap<WorkloadRef, Several>,
+#[derive(Debug, Default)]
+pub(super) struct PartnerIndex {
+    by_namer: HashMap<PartnerRef, Several>,
+    by_named: HashMap<PartnerRef, Several>,
 }
 
 impl PartnerIndex {
-    fn new(kind: Option<&'static Kind>) -> Self {
-        Self {
-            kind,
-            by_namer: HashMap::new(),
-            by_named: HashMap::new(),
-        }
-    }
-
-    /// Notes whom a workload names, and returns those that name it.
-    fn changed(&mut self, workload: &Stored) -> Vec<WorkloadRef> {
-        let itself = reference(workload);
+    /// Notes whom a workload of a kind names, and returns those that name it.
+    pub(super) fn changed(&mut self, kind: &'static Kind, workload: &Stored) -> Vec<PartnerRef> {
+        let itself = reference(kind, workload);
         self.forget(&itself);
-        let others = self.named_by(workload);
+        let others = Self::named_by(kind, workload);
         if !others.is_empty() {
             self.note(itself.clone(), others);
         }
@@ -47,13 +28,11 @@ impl PartnerIndex {
     }
 
     /// Whom a workload names: nobody, where admission leaves it alone or would refuse what it says.
-    fn named_by(&self, workload: &Stored) -> Several {
-        let kind = self
-            .kind
-            .filter(|_| workload.annotation(keys::BUNDLE_WITH).is_some());
-        let Some(object) = kind.map(|kind| Object::read(kind, workload.text())) else {
+    fn named_by(kind: &'static Kind, workload: &Stored) -> Several {
+        if workload.annotation(keys::BUNDLE_WITH).is_none() {
             return Several::new();
-        };
+        }
+        let object = Object::read(kind, workload.text());
         let bundles = object.workload().filter(|w| w.life() != Life::LeftAlone);
         let reading = bundles.map(|workload| workload.read(Unasked::NoGang));
         let plan = reading
@@ -64,13 +43,22 @@ impl PartnerIndex {
     }
 
     /// The same for a workload that is gone.
-    fn gone(&mut self, workload: &Stored) -> Vec<WorkloadRef> {
-        let itself = reference(workload);
+    pub(super) fn gone(&mut self, kind: &'static Kind, workload: &Stored) -> Vec<PartnerRef> {
+        let itself = reference(kind, workload);
         self.forget(&itself);
         self.namers(&itself)
     }
 
-    fn note(&mut self, namer: WorkloadRef, others: Several) {
+    /// Forgets whom the workloads of a kind name.
+    pub(super) fn forget_kind(&mut self, kind: &Kind) {
+        let all = self.by_namer.keys();
+        let of_kind = all.filter(|namer| namer.kind() == kind.name);
+        for namer in of_kind.cloned().collect::<Vec<_>>() {
+            self.forget(&namer);
+        }
+    }
+
+    fn note(&mut self, namer: PartnerRef, others: Several) {
         for other in &others {
             let namers = self.by_named.entry(other.clone()).or_default();
             namers.insert(namer.clone());
@@ -78,7 +66,7 @@ impl PartnerIndex {
         self.by_namer.insert(namer, others);
     }
 
-    fn forget(&mut self, namer: &WorkloadRef) {
+    fn forget(&mut self, namer: &PartnerRef) {
         for other in self.by_namer.remove(namer).unwrap_or_default() {
             if let Some(namers) = self.by_named.get_mut(&other) {
                 namers.remove(namer);
@@ -89,78 +77,15 @@ impl PartnerIndex {
         }
     }
 
-    fn namers(&self, named: &WorkloadRef) -> Vec<WorkloadRef> {
+    fn namers(&self, named: &PartnerRef) -> Vec<PartnerRef> {
         let namers = self.by_named.get(named);
         namers.into_iter().flatten().cloned().collect()
     }
 }
 
-fn reference(workload: &Stored) -> WorkloadRef {
-    WorkloadRef::new(workload.namespace(), workload.name())
-}
-
-/// When a workload changes, those that name it are looked at too.
-pub fn tell_partners(
-    sender: mpsc::UnboundedSender<ObjectRef<Stored>>,
-    kind: ApiResource,
-) -> impl FnMut(&watcher::Result<Event<Stored>>) {
-    let read = object::kind_of(&kind.group, &kind.kind);
-    let mut index = PartnerIndex::new(read);
-    move |event| {
-        let told = match event {
-            Ok(Event::Apply(workload) | Event::InitApply(workload)) => index.changed(workload),
-            Ok(Event::Delete(workload)) => index.gone(workload),
-            // A list shows all that exist, and each is looked at. What it does not show is gone.
-            Ok(Event::Init) => {
-                index = PartnerIndex::new(read);
-                Vec::new()
-            }
-            Ok(Event::InitDone) | Err(_) => Vec::new(),
-        };
-        for workload in told {
-            // Fails only while the reconciler stops.
-            let _ = sender.unbounded_send(object_ref(&workload, &kind));
-        }
-    }
-}
-
-/// The workloads that one names, as the cache shows them; `members` finds the pods of one.
-pub fn look_up(
-    workload: &dyn Workload,
-    namespace: &str,
-    known: &Store<Stored>,
-    members: impl Fn(&Stored, &dyn Workload) -> Vec<SeenPod>,
-    cluster: &Snapshot,
-) -> Vec<Partner> {
-    let facts = workload.facts();
-    let from = partners::itself(workload.meta(), namespace);
-    let circle = partners::circle(workload.meta(), namespace);
-    let others = circle.iter().filter(|other| **other != from);
-    let look = |other: &WorkloadRef| {
-        let found = known.get(&object_ref(other, &api_resource(facts)));
-        let object = found
-            .as_deref()
-            .map(|found| Object::read(facts.kind, found.text()));
-        let workload = object.as_ref().and_then(Object::workload);
-        let both = found.as_deref().zip(workload);
-        let pods = both.map_or_else(Vec::new, |(found, workload)| members(found, workload));
-        let seen = workload.map(|workload| Seen {
-            workload,
-            namespace: other.namespace(),
-            pods: &pods,
-            strangers: &[],
-            made: &[],
-            partners: &[],
-            owner: None,
-        });
-        let kind = facts.kind.name;
-        partners::look(kind, other.clone(), &from, &circle, seen.as_ref(), cluster)
-    };
-    others.map(look).collect()
-}
-
-fn object_ref(workload: &WorkloadRef, kind: &ApiResource) -> ObjectRef<Stored> {
-    ObjectRef::new_with(workload.name(), kind.clone()).within(workload.namespace())
+fn reference(kind: &'static Kind, workload: &Stored) -> PartnerRef {
+    let workload = WorkloadRef::new(workload.namespace(), workload.name());
+    PartnerRef::new(kind.name, workload)
 }
 
 #[cfg(test)]
@@ -168,8 +93,6 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::controller::write::resource;
-
     fn workload(namespace: &str, name: &str, with: &str) -> Stored {
         serde_json::from_value(jobset(namespace, name, with)).unwrap()
     }
@@ -189,9 +112,7 @@ mod tests {
         workload
     }
 
-    fn index() -> PartnerIndex {
-        PartnerIndex::new(Some(&crate::workload::jobset::KIND))
-    }
+    const KIND: &Kind = &crate::workload::jobset::KIND;
 
     #[test]
     fn what_admission_leaves_alone_or_refuses_is_not_indexed() {
@@ -200,8 +121,8 @@ mod tests {
             names.join(",")
         };
         let indexed = |workload: serde_json::Value| {
-            let mut index = index();
-            index.changed(&serde_json::from_value(workload).unwrap());
+            let mut index = PartnerIndex::default();
+            index.changed(KIND, &serde_json::from_value(workload).unwrap());
             index.by_named.len()
         };
         assert_eq!(indexed(jobset("ml", "a", &names(16))), 16);
@@ -215,39 +136,51 @@ mod tests {
         assert_eq!(indexed(without_gang), 0);
     }
 
-    fn names(namers: &[WorkloadRef]) -> Vec<String> {
+    fn names(namers: &[PartnerRef]) -> Vec<String> {
         namers.iter().map(ToString::to_string).collect()
     }
 
     #[test]
     fn a_change_is_looked_at_by_all_that_name_the_workload_and_by_no_other() {
-        let mut namers = index();
-        namers.changed(&workload("ml", "a", "b, web/c"));
-        namers.changed(&workload("web", "d", "ml/b"));
+        let mut namers = PartnerIndex::default();
+        namers.changed(KIND, &workload("ml", "a", "b, web/c"));
+        namers.changed(KIND, &workload("web", "d", "ml/b"));
         let b = workload("ml", "b", "");
-        assert_eq!(names(&namers.changed(&b)), ["ml/a", "web/d"]);
-        assert_eq!(names(&namers.gone(&b)), ["ml/a", "web/d"]);
-        assert!(namers.changed(&workload("ml", "c", "")).is_empty());
+        assert_eq!(
+            names(&namers.changed(KIND, &b)),
+            ["JobSet ml/a", "JobSet web/d"]
+        );
+        assert_eq!(
+            names(&namers.gone(KIND, &b)),
+            ["JobSet ml/a", "JobSet web/d"]
+        );
+        assert!(namers.changed(KIND, &workload("ml", "c", "")).is_empty());
         // Recreated with another partner.
-        namers.changed(&workload("ml", "a", "web/c"));
-        namers.gone(&workload("web", "d", "ml/b"));
-        assert!(namers.changed(&b).is_empty());
-        namers.gone(&workload("ml", "a", "web/c"));
+        namers.changed(KIND, &workload("ml", "a", "web/c"));
+        namers.gone(KIND, &workload("web", "d", "ml/b"));
+        assert!(namers.changed(KIND, &b).is_empty());
+        namers.gone(KIND, &workload("ml", "a", "web/c"));
         assert!(namers.by_named.is_empty() && namers.by_namer.is_empty());
     }
 
     #[test]
-    fn a_list_drops_who_is_gone() {
-        let (sender, mut told) = mpsc::unbounded();
-        let mut watch = tell_partners(sender, resource("jobset.x-k8s.io", "v1alpha2", "JobSet"));
-        watch(&Ok(Event::Init));
-        watch(&Ok(Event::InitApply(workload("ml", "a", "b"))));
-        watch(&Ok(Event::InitDone));
-        watch(&Ok(Event::Apply(workload("ml", "b", ""))));
-        assert_eq!(told.try_recv().unwrap().name, "a");
-        watch(&Ok(Event::Init));
-        watch(&Ok(Event::InitApply(workload("ml", "b", ""))));
-        watch(&Ok(Event::InitDone));
-        assert!(told.try_recv().is_err());
+    fn a_list_of_one_kind_drops_who_is_gone_of_that_kind_alone() {
+        let job = &crate::workload::job::KIND;
+        let mut namers = PartnerIndex::default();
+        namers.changed(KIND, &workload("ml", "a", "b"));
+        let naming = json!({
+            "metadata": {"namespace": "ml", "name": "a", "annotations": {
+                keys::GANG_MODE: "Gang", keys::BUNDLE: "ring", keys::BUNDLE_WITH: "JobSet:b",
+            }},
+            "spec": {"template": {"spec": {}}},
+        });
+        namers.changed(job, &serde_json::from_value(naming).unwrap());
+        let b = workload("ml", "b", "");
+        assert_eq!(
+            names(&namers.changed(KIND, &b)),
+            ["Job ml/a", "JobSet ml/a"]
+        );
+        namers.forget_kind(KIND);
+        assert_eq!(names(&namers.changed(KIND, &b)), ["Job ml/a"]);
     }
 }

@@ -17,24 +17,22 @@ use crate::controller::bundles::missing_pods;
 use crate::controller::decide::{self, GangStatus, Grouped, Seen, State};
 use crate::controller::gang_members::{GangMembers, Members};
 use crate::controller::gang_objects::with_hash;
-use crate::gang::{FieldPath, Gang, Identity, Owner, Plan, WorkloadRef};
+use crate::gang::{FieldPath, Gang, Identity, Owner, PartnerRef, Plan, WorkloadRef};
 use crate::judge;
 use crate::scheduler::abilities::Bundles;
 use crate::scheduler::{Scheduler, Snapshot};
+use crate::workload::facts::Watched;
 use crate::workload::seen::PodPhase;
-use crate::workload::view::Meta;
-use crate::workload::{Life, SeenPod, Unasked, declaration, keys, site};
+use crate::workload::{Life, SeenPod, Unasked, Workload, declaration, keys, site};
 
 /// The workloads that start together: one, and those that it names. The same for each of them.
-pub type Circle = BTreeSet<WorkloadRef>;
+pub type Circle = BTreeSet<PartnerRef>;
 
 /// Another workload of the circle.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Partner {
-    /// Its kind, for messages.
-    pub kind: &'static str,
-    /// Its namespace and name.
-    pub workload: WorkloadRef,
+    /// Its kind, namespace and name.
+    pub workload: PartnerRef,
     /// What is seen of it.
     pub state: PartnerState,
 }
@@ -65,62 +63,64 @@ enum Progress {
 }
 
 /// The workloads that one names, and itself; none when it names none.
-pub fn circle(meta: &Meta<'_>, namespace: &str) -> Circle {
+pub fn circle(workload: &dyn Workload, namespace: &str) -> Circle {
     let at = FieldPath::new("metadata").child("annotations");
-    let with = declaration::bundle_with(meta, &at, &mut Vec::new());
+    let itself = itself(workload, namespace);
+    let with = declaration::bundle_with(workload.meta(), &at, &itself, &mut Vec::new());
     let mut circle: Circle = with.into_iter().flat_map(|with| with.value).collect();
     if !circle.is_empty() {
-        circle.insert(itself(meta, namespace));
+        circle.insert(itself);
     }
     circle
 }
 
 /// How others name a workload.
-pub fn itself(meta: &Meta<'_>, namespace: &str) -> WorkloadRef {
-    WorkloadRef::new(namespace, meta.name.as_deref().unwrap_or_default())
+pub fn itself(workload: &dyn Workload, namespace: &str) -> PartnerRef {
+    let name = workload.meta().name.as_deref().unwrap_or_default();
+    let kind = workload.facts().kind.name;
+    PartnerRef::new(kind, WorkloadRef::new(namespace, name))
 }
 
-/// Looks at a workload of the circle from one of the same kind that names it. Of one that does not
+/// Looks at a workload of the circle from one that names it. Of one that does not
 /// name that one back nothing is said, not even that it exists: it may belong to somebody else.
 pub fn look(
-    kind: &'static str,
-    workload: WorkloadRef,
-    from: &WorkloadRef,
+    workload: PartnerRef,
+    from: &PartnerRef,
     circle: &Circle,
     found: Option<&Seen<'_>>,
     cluster: &Snapshot,
 ) -> Partner {
     let state = match found {
-        None => PartnerState::Absent(unrelated(from)),
+        None => PartnerState::Absent(unrelated(workload.kind(), from)),
         Some(found) => match sides(found, from, circle, cluster) {
             Ok(sides) => PartnerState::Present(sides),
             Err(why) => PartnerState::Absent(why),
         },
     };
-    Partner {
-        kind,
-        workload,
-        state,
-    }
+    Partner { workload, state }
 }
 
 fn sides(
     found: &Seen<'_>,
-    from: &WorkloadRef,
+    from: &PartnerRef,
     ours: &Circle,
     cluster: &Snapshot,
 ) -> Result<BTreeMap<String, Side>, String> {
     let workload = found.workload;
     let kind = workload.facts().kind.name;
-    let theirs = circle(workload.meta(), found.namespace);
+    let theirs = circle(workload, found.namespace);
     if !theirs.contains(from) {
-        return Err(unrelated(from));
+        return Err(unrelated(kind, from));
     }
     // Else the two sides would not list the same gangs.
     if let Some(other) = theirs.symmetric_difference(ours).next() {
         let who = match ours.contains(other) {
             true => "it".to_owned(),
-            false => format!("this {kind}"),
+            false => format!("this {}", from.kind()),
+        };
+        let other = match ours.contains(other) {
+            true => other.named_by(kind),
+            false => other.named_by(from.kind()),
         };
         return Err(format!(
             "{who} does not name {other} in {}",
@@ -141,10 +141,13 @@ fn sides(
     if !reaches_others(backend) {
         let scheduler = backend.kind();
         return Err(format!(
-            "it goes to {scheduler}, which cannot reach this {kind}"
+            "it goes to {scheduler}, which cannot reach this {}",
+            from.kind()
         ));
     }
-    if !site::is_stamped(workload) {
+    // Pods that declare their gang are looked at one by one.
+    let by_pods = workload.facts().watched == Watched::ByMembers;
+    if !by_pods && !site::is_stamped(workload) {
         return Err("it was created without Muster".to_owned());
     }
     let outlook = workload.outlook(&judged.plan, &found.origin(), found.pods);
@@ -173,8 +176,8 @@ fn sides(
 }
 
 /// The same whether the workload exists or not: it may be in a namespace of somebody else.
-fn unrelated(from: &WorkloadRef) -> String {
-    let key = keys::BUNDLE_WITH;
+fn unrelated(kind: &str, from: &PartnerRef) -> String {
+    let (key, from) = (keys::BUNDLE_WITH, from.named_by(kind));
     format!("it does not exist, or does not name {from} in {key}")
 }
 
@@ -250,12 +253,7 @@ fn next(
         return Next::Alone;
     }
     let (mut others, mut missing) = (Vec::new(), Vec::new());
-    for Partner {
-        kind,
-        workload,
-        state,
-    } in grouped.seen.partners
-    {
+    for Partner { workload, state } in grouped.seen.partners {
         let why = match state {
             PartnerState::Absent(why) => why.clone(),
             PartnerState::Present(sides) => match sides.get(bundle) {
@@ -267,7 +265,7 @@ fn next(
                 None => format!("none of its gangs is in the bundle {bundle:?}"),
             },
         };
-        missing.push(format!("{kind} {workload}: {why}"));
+        missing.push(format!("{workload}: {why}"));
     }
     let listed = gangs.len() + others.len();
     if !missing.is_empty() {

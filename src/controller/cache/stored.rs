@@ -14,7 +14,7 @@ use crate::workload::keys;
 const OURS: &str = "muster.dev/";
 
 #[derive(Debug, Clone)]
-pub struct Stored {
+pub(crate) struct Stored {
     /// Name, namespace, uid, resourceVersion, times, and Muster's own annotations.
     pub metadata: ObjectMeta,
     text: Box<str>,
@@ -22,7 +22,7 @@ pub struct Stored {
 
 impl Stored {
     /// What stands for a workload that is no object. It needs a name, and nothing else can be wrong.
-    pub fn new(object: &Value) -> Self {
+    pub(crate) fn new(object: &Value) -> Self {
         let metadata = ObjectMeta::deserialize(&object["metadata"]).unwrap_or_default();
         Self {
             metadata,
@@ -32,23 +32,23 @@ impl Stored {
 
     /// The whole object, without what no look reads; of one that cannot ask for a gang only its
     /// metadata.
-    pub fn text(&self) -> &str {
+    pub(crate) fn text(&self) -> &str {
         &self.text
     }
 
-    pub fn name(&self) -> &str {
+    pub(crate) fn name(&self) -> &str {
         self.metadata.name.as_deref().unwrap_or_default()
     }
 
-    pub fn namespace(&self) -> &str {
+    pub(crate) fn namespace(&self) -> &str {
         self.metadata.namespace.as_deref().unwrap_or_default()
     }
 
-    pub fn uid(&self) -> &str {
+    pub(crate) fn uid(&self) -> &str {
         self.metadata.uid.as_deref().unwrap_or_default()
     }
 
-    pub fn annotation(&self, key: &str) -> Option<&str> {
+    pub(crate) fn annotation(&self, key: &str) -> Option<&str> {
         self.metadata
             .annotations
             .as_ref()?
@@ -57,7 +57,7 @@ impl Stored {
     }
 
     /// A condition of its status.
-    pub fn condition(&self, kind: &str) -> Option<Value> {
+    pub(crate) fn condition(&self, kind: &str) -> Option<Value> {
         #[derive(serde::Deserialize)]
         struct View {
             status: Option<Status>,

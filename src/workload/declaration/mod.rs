@@ -11,12 +11,12 @@ use std::str::FromStr;
 
 use crate::gang::duration;
 use crate::gang::{BundleName, FieldError, FieldPath, Located, Part, Plan, Policy};
-use crate::gang::{SchedulerKind, Strictness, TimeoutAction, WorkloadRef};
+use crate::gang::{PartnerRef, SchedulerKind, Strictness, TimeoutAction, WorkloadRef};
 use crate::scheduler;
 
 use super::template::ExistingLink;
 use super::view::{Meta, Scalar};
-use super::{Reading, Workload, keys};
+use super::{Reading, Workload, keys, object};
 
 /// The words of others that a pod may ask for a gang with.
 pub(crate) use koordinator as dialect;
@@ -173,26 +173,32 @@ const MAX_PARTNERS: usize = 16;
 pub(crate) fn bundle_with(
     meta: &Meta<'_>,
     at: &FieldPath,
+    itself: &PartnerRef,
     errors: &mut Vec<FieldError>,
-) -> Option<Located<Vec<WorkloadRef>>> {
+) -> Option<Located<Vec<PartnerRef>>> {
     let (text, at) = text(meta, at, keys::BUNDLE_WITH, errors)?;
     let words = text.split(',').count();
     if words > MAX_PARTNERS {
         let detail = format!("names {words} workloads; at most {MAX_PARTNERS} can be named");
         errors.push(FieldError::invalid(at.clone(), text, detail));
     }
-    let home = meta.namespace.as_deref().unwrap_or("default");
-    let itself = WorkloadRef::new(home, meta.name.as_deref().unwrap_or_default());
+    let home = itself.workload().namespace();
     let mut named = Vec::new();
     for word in text.split(',').take(MAX_PARTNERS).map(str::trim) {
-        let error = match WorkloadRef::parse(word, home) {
+        let error = match PartnerRef::parse(word, itself.kind(), home, side) {
             None => FieldError::invalid(
                 at.clone(),
                 word,
-                "must be the name of another workload of this kind, or namespace/name, several \
-                 separated by commas",
+                format!(
+                    "must be the name of another workload of this kind, or namespace/name, several \
+                     separated by commas; one of another kind ({}) with the kind before it, as in {}",
+                    sides().collect::<Vec<_>>().join(", "),
+                    sides()
+                        .find(|kind| *kind != itself.kind())
+                        .map_or_else(String::new, |kind| format!("{kind}:name")),
+                ),
             ),
-            Some(other) if other == itself => {
+            Some(other) if other == *itself => {
                 FieldError::invalid(at.clone(), word, "is this workload itself: name the others")
             }
             Some(other) if named.contains(&other) => FieldError::duplicate(at.clone(), word),
@@ -206,8 +212,30 @@ pub(crate) fn bundle_with(
     Some(Located::new(named, at))
 }
 
-/// Reads the knobs that hold for a whole workload.
-pub(crate) fn policy(meta: &Meta<'_>, at: &FieldPath, errors: &mut Vec<FieldError>) -> Policy {
+/// The kinds of workloads whose gangs may be in a bundle.
+fn sides() -> impl Iterator<Item = &'static str> {
+    let bundled = object::workloads().filter(|facts| facts.keys.user.contains(&keys::BUNDLE));
+    bundled.map(|facts| facts.kind.name)
+}
+
+fn side(word: &str) -> Option<&'static str> {
+    sides().find(|kind| *kind == word)
+}
+
+/// How others name an object of a kind.
+pub(crate) fn itself(kind: &'static str, meta: &Meta<'_>) -> PartnerRef {
+    let namespace = meta.namespace.as_deref().unwrap_or("default");
+    let name = meta.name.as_deref().unwrap_or_default();
+    PartnerRef::new(kind, WorkloadRef::new(namespace, name))
+}
+
+/// Reads the knobs that hold for a whole workload, which others name so.
+pub(crate) fn policy(
+    meta: &Meta<'_>,
+    at: &FieldPath,
+    itself: &PartnerRef,
+    errors: &mut Vec<FieldError>,
+) -> Policy {
     Policy {
         scheduler: word(meta, at, keys::SCHEDULER, &scheduler::names(), errors),
         queue: queue(meta, at, errors),
@@ -220,7 +248,7 @@ pub(crate) fn policy(meta: &Meta<'_>, at: &FieldPath, errors: &mut Vec<FieldErro
             errors,
         ),
         strictness: word(meta, at, keys::STRICTNESS, &Strictness::NAMES, errors),
-        bundle_with: bundle_with(meta, at, errors),
+        bundle_with: bundle_with(meta, at, itself, errors),
     }
 }
 

@@ -24,7 +24,12 @@ pub(super) fn read(job: &Job<'_>) -> Reading {
     let annotations = FieldPath::new("metadata").child("annotations");
     let errors = &mut reading.errors;
     let mode = declaration::mode_annotation(meta, &annotations, MODES, errors);
-    reading.plan.policy = declaration::policy(meta, &annotations, errors);
+    reading.plan.policy = declaration::policy(
+        meta,
+        &annotations,
+        &declaration::itself(KIND.name, meta),
+        errors,
+    );
     let Some(mode) = mode.filter(|mode| mode.value != Mode::Off) else {
         // A key that is refused, as a slip of the pen, is not idle too.
         if reading.errors.is_empty() {

@@ -30,7 +30,9 @@ pub(crate) fn read(jobset: &JobSet<'_>) -> Reading {
     let modes = modes::read(jobset, &mut reading);
     reading.asked = modes.first_gang().cloned();
     let metadata = annotations_path();
-    reading.plan.policy = declaration::policy(&jobset.metadata, &metadata, &mut reading.errors);
+    let (meta, errors) = (&jobset.metadata, &mut reading.errors);
+    let itself = declaration::itself(KIND.name, meta);
+    reading.plan.policy = declaration::policy(meta, &metadata, &itself, errors);
     reading.plan.barrier = barrier::read(jobset, &order, &mut reading.errors);
     if reading.plan.barrier.is_some() {
         reading.warnings.push(

@@ -29,7 +29,9 @@ pub(crate) fn read(lws: &LeaderWorkerSet<'_>, unasked: Unasked) -> Reading {
         ..Reading::default()
     };
     let annotations = annotations();
-    reading.plan.policy = declaration::policy(&lws.metadata, &annotations, &mut reading.errors);
+    let (meta, errors) = (&lws.metadata, &mut reading.errors);
+    let itself = declaration::itself(super::facts::KIND.name, meta);
+    reading.plan.policy = declaration::policy(meta, &annotations, &itself, errors);
     let meta = &lws.metadata;
     let errors = reading.errors.len();
     let asked = declaration::mode_annotation(meta, &annotations, MODES, &mut reading.errors);

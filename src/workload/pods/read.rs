@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 
 use sha2::{Digest, Sha256};
 
-use super::facts::{CONTROLLER_LABELS, KNOBS, POD};
+use super::facts::{CONTROLLER_LABELS, KIND, KNOBS, POD};
 use crate::gang::name::is_dns_subdomain;
 use crate::gang::{
-    BundleName, FieldError, FieldPath, Identity, Level, Located, PartDraft, PartName, Plan, Policy,
-    Role, Round,
+    BundleName, FieldError, FieldPath, Identity, Level, Located, PartDraft, PartName, PartnerRef,
+    Plan, Policy, Role, Round, WorkloadRef,
 };
 use crate::workload::child::Pods;
 use crate::workload::declaration::dialect;
@@ -96,6 +96,12 @@ pub(in crate::workload) fn read(pods: &Pods<'_>) -> Reading {
     if !reading.plan.parts.is_empty() {
         declaration::check_partners("Pod", &reading.plan, &mut reading.errors);
     }
+    let with = reading.plan.policy.bundle_with.as_ref();
+    if let Some(with) = with.filter(|_| revision_key(meta).is_some()) {
+        let detail = "each revision is a gang of its own, which others cannot name";
+        let error = FieldError::forbidden(with.at.clone(), detail);
+        reading.errors.push(error);
+    }
     reading
 }
 
@@ -114,7 +120,7 @@ fn in_own_words(meta: &Meta<'_>, at: &FieldPath, errors: &mut Vec<FieldError>) -
     Declared {
         min_count,
         bundle: declaration::bundle(meta, &annotations, errors),
-        policy: declaration::policy(meta, &annotations, errors),
+        policy: declaration::policy(meta, &annotations, &itself(meta), errors),
         asked: annotations.key(keys::GANG_NAME),
         named,
     }
@@ -124,7 +130,8 @@ fn in_own_words(meta: &Meta<'_>, at: &FieldPath, errors: &mut Vec<FieldError>) -
 fn in_dialect(meta: &Meta<'_>, at: &FieldPath, errors: &mut Vec<FieldError>) -> Declared {
     let annotations = at.child("annotations");
     let namespace = meta.namespace.as_deref().unwrap_or("default");
-    let mut policy = declaration::policy(meta, &annotations, errors);
+    let itself = itself(meta);
+    let mut policy = declaration::policy(meta, &annotations, &itself, errors);
     let mut bundle = declaration::bundle(meta, &annotations, errors);
     let Some(words) = dialect::read(meta, namespace, at, errors) else {
         return Declared {
@@ -149,6 +156,9 @@ fn in_dialect(meta: &Meta<'_>, at: &FieldPath, errors: &mut Vec<FieldError>) -> 
     if let Some(groups) = groups {
         let nameless = BundleName::new(NAMELESS);
         bundle = bundle.or(nameless.map(|name| Located::new(name, groups.at.clone())));
+        let others = groups.value.into_iter();
+        let others = others.map(|gang| PartnerRef::new(KIND.name, gang));
+        let groups = Located::new(others.collect(), groups.at);
         policy.bundle_with = policy.bundle_with.or(Some(groups));
     }
     let fits = name.value.len() <= MAX_NAME;
@@ -162,6 +172,15 @@ fn in_dialect(meta: &Meta<'_>, at: &FieldPath, errors: &mut Vec<FieldError>) -> 
         asked: name.at,
         named: fits,
     }
+}
+
+/// How others name the gang of a pod. Which revision it is of they do not know.
+fn itself(meta: &Meta<'_>) -> PartnerRef {
+    let namespace = meta.namespace.as_deref().unwrap_or("default");
+    let dialect = || dialect::name_of(meta);
+    let name = meta.annotation(keys::GANG_NAME).or_else(dialect);
+    let gang = WorkloadRef::new(namespace, name.unwrap_or_default());
+    PartnerRef::new(KIND.name, gang)
 }
 
 /// Whether a pod asks for its gang in another scheduler's words. On a pod that Muster has linked or
@@ -178,8 +197,8 @@ pub(crate) fn translated(plan: &Plan, meta: &Meta<'_>) -> BTreeMap<&'static str,
     let part = plan.parts.first();
     let name = dialect::name_of(meta).filter(|_| speaks_dialect(meta));
     let with = policy.bundle_with.as_ref().map(|with| {
-        let names: Vec<String> = with.value.iter().map(ToString::to_string).collect();
-        names.join(", ")
+        let names = with.value.iter().map(|other| other.named_by(KIND.name));
+        names.collect::<Vec<_>>().join(", ")
     });
     let said = [
         (keys::GANG_NAME, name.map(str::to_owned)),

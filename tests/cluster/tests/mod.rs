@@ -214,6 +214,10 @@ pub fn all() -> Vec<Test> {
         ),
         test_in(
             Home::Schedulers,
+            better::kinds::gangs_of_three_kinds_start_together,
+        ),
+        test_in(
+            Home::Schedulers,
             better::partners::gangs_of_two_namespaces_that_do_not_both_fit_wait,
         ),
         test_in(

@@ -2,6 +2,7 @@
 
 pub mod coscheduling;
 pub mod kai;
+pub mod kinds;
 pub mod koordinator;
 pub mod native;
 pub mod partners;

@@ -1,7 +1,7 @@
 //! Every level of gang on every scheduler: nothing is bound while it does not fit, everything is
 //! when it does, a restart is a gang again, and a deletion leaves nothing.
 
-mod cell;
+pub mod cell;
 mod job;
 mod pods;
 mod replica;

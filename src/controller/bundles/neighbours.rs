@@ -1,0 +1,139 @@
+//! The workloads of all kinds, as far as bundles reach: where those of a kind are found, and who is
+//! looked at again when one changes.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use futures::channel::mpsc;
+use kube::runtime::reflector::{ObjectRef, Store};
+use kube::runtime::watcher::{self, Event};
+
+use super::partner_index::PartnerIndex;
+use super::partners::{self, Partner};
+use crate::controller::cache::by_owner::ByOwner;
+use crate::controller::cache::stored::Stored;
+use crate::controller::decide::Seen;
+use crate::controller::gang_members::Pods;
+use crate::controller::watched_kind::{api_resource, known_as};
+use crate::gang::PartnerRef;
+use crate::scheduler::Snapshot;
+use crate::workload::{Facts, Object, SeenPod, Workload};
+
+/// The kinds that are watched.
+#[derive(Default)]
+pub struct Neighbours {
+    kinds: Mutex<HashMap<&'static str, Neighbour>>,
+    index: Mutex<PartnerIndex>,
+}
+
+/// The workloads of one kind.
+#[derive(Clone)]
+struct Neighbour {
+    facts: &'static Facts,
+    stored: Store<Stored>,
+    pods: Arc<ByOwner<SeenPod>>,
+    /// Workloads that are to be looked at.
+    sender: mpsc::UnboundedSender<ObjectRef<Stored>>,
+}
+
+impl Neighbours {
+    /// Adds a kind; the workloads of it that are to be looked at because of others are received.
+    pub(crate) fn join(
+        &self,
+        facts: &'static Facts,
+        stored: Store<Stored>,
+        pods: Arc<ByOwner<SeenPod>>,
+    ) -> mpsc::UnboundedReceiver<ObjectRef<Stored>> {
+        let (sender, receiver) = mpsc::unbounded();
+        let neighbour = Neighbour {
+            facts,
+            stored,
+            pods,
+            sender,
+        };
+        self.lock().insert(facts.kind.name, neighbour);
+        receiver
+    }
+
+    /// When a workload changes, those that name it are looked at too.
+    pub(crate) fn follow(&self, facts: &'static Facts, event: &watcher::Result<Event<Stored>>) {
+        let mut index = self.index.lock().unwrap_or_else(PoisonError::into_inner);
+        let told = match event {
+            Ok(Event::Apply(workload) | Event::InitApply(workload)) => {
+                index.changed(facts.kind, workload)
+            }
+            Ok(Event::Delete(workload)) => index.gone(facts.kind, workload),
+            // A list shows all that exist, and each is looked at. What it does not show is gone.
+            Ok(Event::Init) => {
+                index.forget_kind(facts.kind);
+                Vec::new()
+            }
+            Ok(Event::InitDone) | Err(_) => Vec::new(),
+        };
+        drop(index);
+        for workload in told {
+            let found = self.lock().get(workload.kind()).cloned();
+            if let Some(neighbour) = found {
+                let reference = object_ref(&workload, neighbour.facts);
+                // Fails only while the reconciler stops.
+                let _ = neighbour.sender.unbounded_send(reference);
+            }
+        }
+    }
+
+    /// The workloads that one names, as the caches show them.
+    pub(crate) fn look_up(
+        &self,
+        workload: &dyn Workload,
+        namespace: &str,
+        cluster: &Snapshot,
+    ) -> Vec<Partner> {
+        let from = partners::itself(workload, namespace);
+        let circle = partners::circle(workload, namespace);
+        let others = circle.iter().filter(|other| **other != from);
+        let look = |other: &PartnerRef| {
+            let neighbour = self.lock().get(other.kind()).cloned();
+            let found = neighbour.as_ref().and_then(|neighbour| {
+                let reference = object_ref(other, neighbour.facts);
+                Some((neighbour, neighbour.stored.get(&reference)?))
+            });
+            let object = found
+                .as_ref()
+                .map(|(neighbour, found)| Object::read(neighbour.facts.kind, found.text()));
+            let view = object.as_ref().and_then(Object::workload);
+            let pods = match (&found, view) {
+                (Some((neighbour, found)), Some(view)) => neighbour.members(found, view),
+                _ => Vec::new(),
+            };
+            let seen = view.map(|workload| Seen {
+                workload,
+                namespace: other.workload().namespace(),
+                pods: &pods,
+                strangers: &[],
+                made: &[],
+                partners: &[],
+                owner: None,
+            });
+            partners::look(other.clone(), &from, &circle, seen.as_ref(), cluster)
+        };
+        others.map(look).collect()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<&'static str, Neighbour>> {
+        self.kinds.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Neighbour {
+    /// The members of a workload: of a kind that makes bundles, and so has no revisions.
+    fn members(&self, workload: &Stored, view: &dyn Workload) -> Vec<SeenPod> {
+        let owner = known_as(self.facts, workload);
+        let found = self.pods.of(workload.namespace(), owner);
+        Pods::sort(found, view, &HashSet::new()).members
+    }
+}
+
+fn object_ref(workload: &PartnerRef, facts: &Facts) -> ObjectRef<Stored> {
+    let (kind, workload) = (api_resource(facts), workload.workload());
+    ObjectRef::new_with(workload.name(), kind).within(workload.namespace())
+}
