@@ -3,6 +3,7 @@
 
 pub mod cell;
 mod job;
+mod kinds;
 mod pods;
 mod replica;
 mod table;
@@ -35,10 +36,12 @@ pub enum Row {
     Deployment,
     /// The same, each revision by itself.
     Revisions,
+    /// A JobSet and a Job that start together.
+    Kinds,
 }
 
 impl Row {
-    const ALL: [Row; 11] = [
+    const ALL: [Row; 12] = [
         Row::Whole,
         Row::Group,
         Row::Replica,
@@ -50,6 +53,7 @@ impl Row {
         Row::StatefulSet,
         Row::Deployment,
         Row::Revisions,
+        Row::Kinds,
     ];
 
     fn title(self) -> &'static str {
@@ -65,6 +69,7 @@ impl Row {
             Self::StatefulSet => "StatefulSet",
             Self::Deployment => "Deployment",
             Self::Revisions => "Deployment, by revision",
+            Self::Kinds => "bundle of two kinds",
         }
     }
 
@@ -144,6 +149,8 @@ impl Column {
         match (self, row) {
             (Self::Native1_36 | Self::Native1_35, Row::Bundle) => Some("native cannot do bundles"),
             (Self::Coscheduling, Row::Bundle) => Some("coscheduling cannot do bundles"),
+            (Self::KoordinatorPodGroups, Row::Kinds) => None,
+            (_, Row::Kinds) => Some("annotations[muster.dev/bundle-with]: Forbidden"),
             _ => None,
         }
     }
@@ -169,6 +176,7 @@ pub fn all() -> Vec<Test> {
                     Row::Job => job::run(sandbox, column).await,
                     Row::LeaderWorkerSet => replica::run(sandbox, column).await,
                     Row::LeaderReady => replica::run_in_order(sandbox, column).await,
+                    Row::Kinds => kinds::run(sandbox, column).await,
                     Row::Pods | Row::StatefulSet | Row::Deployment | Row::Revisions => {
                         pods::run(sandbox, column, row).await
                     }
