@@ -2,13 +2,14 @@
 //! from controller to controller; the pods where nothing made them all.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use kube::api::Api;
 use kube::core::{DynamicObject, ObjectMeta};
 use kube::{Client, ResourceExt as _};
 
 use super::write::resource;
+use crate::gang::name::is_dns_subdomain;
 use crate::gang::{Owner, Reference};
 use crate::workload::{SeenPod, object, pods};
 
@@ -21,11 +22,15 @@ const MAX_PODS: usize = 4;
 /// What is remembered of controllers.
 const MAX_KNOWN: usize = 10_000;
 
-/// What is known of controllers, by their uid.
+/// What is known of controllers.
 pub(super) struct Owners {
     client: Client,
-    known: Mutex<HashMap<String, Reference>>,
+    known: Mutex<Known>,
 }
+
+/// What is above a controller of a namespace. By all that a pod says of it: the uid alone may be that of
+/// somebody else's.
+type Known = HashMap<(String, Reference), Reference>;
 
 /// A controller is gone, or another object has its name.
 struct Gone;
@@ -92,23 +97,32 @@ impl Owners {
         namespace: &str,
         controller: &Reference,
     ) -> Result<Result<Reference, Gone>, kube::Error> {
-        if let Some(known) = self.lock().get(&controller.uid) {
+        let key = (namespace.to_owned(), controller.clone());
+        if let Some(known) = self.lock().get(&key) {
             return Ok(Ok(known.clone()));
         }
         let mut top = controller.clone();
         for _ in 0..MAX_STEPS {
-            let (group, version) = top
+            // Whoever may create a pod writes this, and it becomes part of a path.
+            let group = top
                 .api_version
                 .split_once('/')
-                .unwrap_or(("", &top.api_version));
-            // Of other kinds Muster may not read anything: they are taken to be the highest.
-            if object::kind_of(group, &top.kind).is_none() {
+                .map_or("", |(group, _)| group);
+            let Some(kind) = object::kind_of(group, &top.kind) else {
+                // Of other kinds Muster may not read anything: they are taken to be the highest.
                 break;
+            };
+            if !is_dns_subdomain(&top.name) {
+                return Ok(Err(Gone));
             }
-            let kind = resource(group, version, &top.kind);
+            let kind = resource(kind.group, kind.version, kind.name);
             let api: Api<DynamicObject> =
                 Api::namespaced_with(self.client.clone(), namespace, &kind);
-            let found = api.get_metadata_opt(&top.name).await?;
+            let found = match api.get_metadata_opt(&top.name).await {
+                // A role of an earlier version.
+                Err(kube::Error::Api(status)) if status.code == 403 => break,
+                found => found?,
+            };
             let found = found.filter(|found| found.uid().as_deref() == Some(&top.uid));
             let Some(found) = found else {
                 return Ok(Err(Gone));
@@ -122,11 +136,11 @@ impl Owners {
         if known.len() >= MAX_KNOWN {
             known.clear();
         }
-        known.insert(controller.uid.clone(), top.clone());
+        known.insert(key, top.clone());
         Ok(Ok(top))
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<String, Reference>> {
+    fn lock(&self) -> MutexGuard<'_, Known> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
