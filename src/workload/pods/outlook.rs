@@ -10,6 +10,7 @@ use crate::gang::{
     BundleName, FieldPath, Level, Located, Part, PartDraft, PartName, Plan, Policy, Role, Round,
     Shape, keys,
 };
+use crate::workload::seen::{LinkState, PodPhase};
 use crate::workload::{Origin, Outlook, SeenPod, Start};
 
 /// What can be said of the pods of one name.
@@ -24,7 +25,10 @@ pub(super) fn outlook<'p>(of: &Origin<'_>, pods: &[SeenPod]) -> Outlook<'p> {
     }
     Outlook {
         broken: broken(&rounds),
-        starts: rounds.values().filter_map(|pods| start(of, pods)).collect(),
+        starts: rounds
+            .iter()
+            .filter_map(|(round, live)| start(of, live, Finished::count(pods, *round)))
+            .collect(),
         ..Outlook::default()
     }
 }
@@ -33,8 +37,35 @@ fn own(pod: &SeenPod) -> Option<&Own> {
     pod.own.as_deref()
 }
 
+/// How many pods have ended well.
+#[derive(Clone, Copy)]
+struct Finished {
+    /// Of the round.
+    round: u64,
+    /// Of all rounds: pods that have ended often stay.
+    all: u64,
+}
+
+impl Finished {
+    fn count(pods: &[SeenPod], round: Round) -> Self {
+        let done = || pods.iter().filter(|pod| pod.phase == PodPhase::Succeeded);
+        let linked = || done().filter(|pod| pod.link == LinkState::Linked);
+        Self {
+            round: linked().filter(|pod| pod.gang.round == round).count() as u64,
+            all: linked().count() as u64,
+        }
+    }
+
+    /// Pods that must end well before the gang is done, those that have among them. Nobody says how
+    /// many there will be: of the quorum, those that have ended are no longer needed.
+    fn completions(self, quorum: u64) -> u64 {
+        let left = quorum.saturating_sub(self.round).max(1);
+        left + self.all
+    }
+}
+
 /// The gang of one round.
-fn start<'p>(of: &Origin<'_>, pods: &[&SeenPod]) -> Option<Start<'p>> {
+fn start<'p>(of: &Origin<'_>, pods: &[&SeenPod], finished: Finished) -> Option<Start<'p>> {
     let first = pods.first()?;
     let stamp = first.stamp.clone()?;
     let (quorum, words) = (u64::from(stamp.quorum), PodStamp::of(&stamp));
@@ -50,7 +81,7 @@ fn start<'p>(of: &Origin<'_>, pods: &[&SeenPod]) -> Option<Start<'p>> {
         name: PartName::whole(),
         level: Level::Whole,
         replicas: 1,
-        roles: roles(pods, quorum),
+        roles: roles(pods, quorum, finished.completions(quorum)),
         later: Vec::new(),
         min_count: Some(Located::new(i64::from(stamp.quorum), at.clone())),
         bundle: bundle.map(|bundle| Located::new(bundle, at.clone())),
@@ -81,7 +112,7 @@ fn start<'p>(of: &Origin<'_>, pods: &[&SeenPod]) -> Option<Start<'p>> {
 
 /// The pods by what they ask for. Until there are enough of them, all others are taken to be like the
 /// first: most often they are, and then what was written once holds.
-fn roles(pods: &[&SeenPod], quorum: u64) -> Vec<Role> {
+fn roles(pods: &[&SeenPod], quorum: u64, completions: u64) -> Vec<Role> {
     let mut needs = pods.iter().filter_map(|pod| own(pod)).map(|own| &own.need);
     let mut alike: BTreeMap<&Need, u64> = BTreeMap::new();
     match needs.next() {
@@ -101,7 +132,10 @@ fn roles(pods: &[&SeenPod], quorum: u64) -> Vec<Role> {
             false => ROLE.to_owned(),
         },
         pods,
-        completions: pods,
+        completions: match number {
+            0 => completions,
+            _ => 0,
+        },
         shape: Shape {
             requests: need.requests.clone(),
             priority_class: need.priority_class.clone(),
@@ -143,4 +177,68 @@ fn broken(rounds: &BTreeMap<Round, Vec<&SeenPod>>) -> Option<String> {
             pod.pod
         ))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::gang::{Gang, Stamp};
+    use crate::workload::pods::identity;
+
+    /// A pod of a gang of four in a round.
+    fn pod(name: &str, round: u32, phase: PodPhase) -> SeenPod {
+        let stamp = r#"{"scheduler":"x","level":"Whole","size":4,"quorum":4}"#;
+        SeenPod {
+            uid: name.to_owned(),
+            gang: Arc::new(identity("ml", "ring", Round(round))),
+            stamp: Stamp::parse(stamp).ok().map(Arc::new),
+            phase,
+            own: Some(Arc::new(Own {
+                pod: name.to_owned(),
+                controller: None,
+                need: Arc::default(),
+            })),
+            ..SeenPod::example()
+        }
+    }
+
+    /// The quorum of each gang, once finished members are taken off.
+    fn quorums(pods: &[SeenPod]) -> Vec<(u32, u32)> {
+        let of = Origin {
+            namespace: "ml",
+            name: "ring",
+            uid: "4d1c",
+        };
+        let finished = pods.iter().filter(|pod| pod.phase == PodPhase::Succeeded);
+        let finished = finished.count() as u64;
+        let starts = outlook(&of, pods).starts;
+        let quorum = |start: &Start<'_>| {
+            let (part, identity) = &start.gangs[0];
+            let mut gang = Gang::new(&start.plan.parts[*part], identity.clone());
+            gang.shrink(finished);
+            (identity.round.0, gang.quorum())
+        };
+        starts.iter().map(quorum).collect()
+    }
+
+    #[test]
+    fn a_member_that_has_ended_is_not_waited_for_and_a_new_life_waits_for_all() {
+        let many = |round, phase, names: std::ops::Range<u32>| {
+            names.map(move |n| pod(&format!("{round}-{n}"), round, phase))
+        };
+        let four: Vec<SeenPod> = many(0, PodPhase::Bound, 0..4).collect();
+        assert_eq!(quorums(&four), [(0, 4)]);
+        let mut some: Vec<SeenPod> = many(0, PodPhase::Succeeded, 0..3).collect();
+        some.extend(many(0, PodPhase::Pending, 3..4));
+        assert_eq!(quorums(&some), [(0, 1)]);
+        let mut again: Vec<SeenPod> = many(0, PodPhase::Succeeded, 0..4).collect();
+        again.extend(many(1, PodPhase::Pending, 0..4));
+        assert_eq!(
+            quorums(&again),
+            [(1, 4)],
+            "those of the last life do not count"
+        );
+    }
 }
