@@ -170,7 +170,11 @@ pub(crate) fn refusals(
         Bundles::AcrossWorkloads { .. } => None,
         Bundles::WithinWorkload(why) => Some(why),
         Bundles::WithinWorkloadIf(_) => {
-            Some("a bundle is one object, of one workload; remove it, or use koordinator")
+            // 1.37: parent and number never change, and replacements wait for a sibling that is gone.
+            Some(
+                "the number of gangs of a bundle never changes there, and a workload that has ended \
+                 would hold back the pods of the others; remove it, or use koordinator",
+            )
         }
         Bundles::No(_) => Some("it has no bundles; remove it, or use koordinator"),
     };
