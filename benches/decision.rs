@@ -100,6 +100,16 @@ fn pod(jobset: &Value) -> Value {
     jobset::pod(&jobset::job(&stored.object, child).expect("a Job"))
 }
 
+/// A pod of the same shape that declares its gang itself.
+fn declared(jobset: &Value) -> Value {
+    let template = &jobset["spec"]["replicatedJobs"][0]["template"]["spec"]["template"];
+    json!({
+        "metadata": {"name": "ring-0", "namespace": "ml", "labels": {"team": "research"},
+            "annotations": {"muster.dev/gang-name": "ring", "muster.dev/min-count": "8"}},
+        "spec": template["spec"],
+    })
+}
+
 fn cases() -> Vec<(&'static str, Vec<u8>)> {
     let small = jobset(1, 1, 2);
     let typical = jobset(3, 2, 40);
@@ -110,6 +120,10 @@ fn cases() -> Vec<(&'static str, Vec<u8>)> {
         ("jobset/large", review(&jobset::KIND, &large)),
         ("pod/small", review(&pods::KIND, &pod(&small))),
         ("pod/typical", review(&pods::KIND, &pod(&jobset(1, 1, 90)))),
+        (
+            "pod/declared",
+            review(&pods::KIND, &declared(&jobset(1, 1, 90))),
+        ),
         ("pod/large", review(&pods::KIND, &pod(&jobset(1, 20, 50)))),
     ]
 }

@@ -13,7 +13,7 @@ count() { # what case times
 }
 
 printf '%-16s %12s %12s %6s\n' case muster bare-parse ratio
-for case in jobset/small jobset/typical jobset/large pod/small pod/typical pod/large; do
+for case in jobset/small jobset/typical jobset/large pod/small pod/typical pod/declared pod/large; do
     for what in muster bare-parse; do
         few=$(count "$what" "$case" 100)
         many=$(count "$what" "$case" 300)
