@@ -68,7 +68,7 @@ pub fn all() -> Vec<Test> {
         test(jobs::a_pod_that_fails_is_replaced_by_itself),
         test(jobs::a_job_that_is_admitted_later_starts_as_a_gang),
         test(jobs::each_job_of_a_cronjob_is_a_gang),
-        test(jobs::a_gang_is_refused_on_kinds_that_have_none),
+        test(jobs::a_mode_is_refused_on_kinds_that_have_none),
         test(endings::a_finished_gang_leaves_nothing),
         test(lifecycle::a_jobset_recreated_under_its_name_gets_a_gang_of_its_own),
         test(lifecycle::a_replacement_is_placed_after_members_have_finished),
