@@ -144,3 +144,119 @@ fn broken(rounds: &BTreeMap<Round, Vec<&SeenPod>>) -> Option<String> {
         ))
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::super::example;
+    use super::*;
+    use crate::workload::seen::PodPhase;
+
+    fn pod(name: &str, quorum: u32, cpu: &str) -> Value {
+        example::stored(name, quorum, cpu)
+    }
+
+    fn of_round(mut pod: Value, round: u32) -> Value {
+        pod["metadata"]["annotations"][keys::ROUND] = json!(round.to_string());
+        pod
+    }
+
+    fn later(mut pod: Value) -> Value {
+        pod["metadata"]["creationTimestamp"] = json!("2026-11-17T00:00:05Z");
+        pod
+    }
+
+    fn of(pods: &[SeenPod]) -> Outlook<'static> {
+        let origin = Origin {
+            namespace: "ml",
+            name: "ring",
+            uid: "",
+        };
+        outlook(&origin, pods)
+    }
+
+    fn seen(pods: &[Value]) -> Vec<SeenPod> {
+        pods.iter().map(example::seen).collect()
+    }
+
+    /// The rounds that are gangs, and their quorums.
+    fn rounds(outlook: &Outlook<'_>) -> Vec<(u32, u32)> {
+        let round = |start: &Start<'_>| {
+            let (part, identity) = &start.gangs[0];
+            assert_eq!((start.gangs.len(), identity.workload.as_str()), (1, "ring"));
+            (identity.round.0, start.plan.parts[*part].quorum())
+        };
+        outlook.starts.iter().map(round).collect()
+    }
+
+    /// What the quorum of the only gang needs.
+    fn needs(pods: &[Value]) -> String {
+        let outlook = of(&seen(pods));
+        assert_eq!(outlook.starts.len(), 1);
+        let resources = outlook.starts[0].plan.parts[0].min_resources();
+        let mut all = resources
+            .iter()
+            .map(|(name, amount)| format!("{name} {amount}"));
+        all.next().unwrap_or_default()
+    }
+
+    #[test]
+    fn each_round_with_a_pod_that_counts_is_one_gang() {
+        let both = [
+            pod("a", 2, "1"),
+            pod("b", 2, "1"),
+            of_round(pod("c", 2, "1"), 1),
+        ];
+        let mut pods = seen(&both);
+        pods[0].going = true;
+        pods[1].phase = PodPhase::Failed;
+        assert_eq!(rounds(&of(&pods)), [(1, 2)]);
+        assert_eq!(of(&pods).broken, None);
+        pods[2].phase = PodPhase::Succeeded;
+        assert!(of(&pods).starts.is_empty(), "none counts");
+        assert!(of(&[]).starts.is_empty());
+        // One of the pods before it was not going after all.
+        let pods = seen(&both);
+        assert_eq!(rounds(&of(&pods)), [(0, 2), (1, 2)]);
+        let broken = of(&pods).broken.unwrap();
+        assert!(broken.ends_with("a is still there; delete a"), "{broken}");
+    }
+
+    #[test]
+    fn pods_that_are_not_there_yet_are_taken_to_be_like_the_first() {
+        assert_eq!(needs(&[pod("a", 3, "1")]), "cpu 3");
+        assert_eq!(needs(&[pod("a", 3, "1"), pod("b", 3, "4")]), "cpu 3");
+        let all = [pod("a", 3, "1"), pod("b", 3, "4"), pod("c", 3, "2")];
+        assert_eq!(needs(&all), "cpu 7");
+    }
+
+    #[test]
+    fn beyond_the_quorum_the_least_that_makes_one_is_needed() {
+        let pods = [pod("a", 2, "4"), pod("b", 2, "1"), pod("c", 2, "2")];
+        assert_eq!(needs(&pods), "cpu 3");
+        let outlook = of(&seen(&pods));
+        assert_eq!(
+            outlook.starts[0].plan.parts[0].size(),
+            2,
+            "the quorum alone is known"
+        );
+    }
+
+    #[test]
+    fn of_pods_that_disagree_the_first_counts_and_both_are_told() {
+        let pods = seen(&[later(pod("a", 3, "1")), pod("b", 2, "1")]);
+        let outlook = of(&pods);
+        assert_eq!(rounds(&outlook), [(0, 2)]);
+        assert_eq!(
+            outlook.broken.unwrap(),
+            "the pods disagree: metadata.annotations[muster.dev/min-count] is 2 on b, which counts \
+             because it came first, and 3 on a; delete a"
+        );
+        // In the same second the name decides, and not who is listed first.
+        let pods = seen(&[pod("b", 2, "1"), pod("a", 3, "1")]);
+        assert_eq!(rounds(&of(&pods)), [(0, 3)]);
+        let agree = seen(&[pod("a", 2, "1"), later(pod("b", 2, "4"))]);
+        assert_eq!(of(&agree).broken, None, "they may ask for different things");
+    }
+}
