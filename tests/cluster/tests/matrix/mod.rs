@@ -3,6 +3,7 @@
 
 mod cell;
 mod job;
+mod live_pods;
 mod pods;
 mod replica;
 mod table;
@@ -29,6 +30,8 @@ pub enum Row {
     LeaderReady,
     /// Pods that nobody made but a user.
     Pods,
+    /// The same, in Koordinator's words and in a namespace that says who schedules.
+    Dialect,
     /// The pods of a StatefulSet.
     StatefulSet,
     /// The pods of a Deployment, which a rollout replaces one by one.
@@ -38,7 +41,7 @@ pub enum Row {
 }
 
 impl Row {
-    const ALL: [Row; 11] = [
+    const ALL: [Row; 12] = [
         Row::Whole,
         Row::Group,
         Row::Replica,
@@ -47,6 +50,7 @@ impl Row {
         Row::LeaderWorkerSet,
         Row::LeaderReady,
         Row::Pods,
+        Row::Dialect,
         Row::StatefulSet,
         Row::Deployment,
         Row::Revisions,
@@ -62,6 +66,7 @@ impl Row {
             Self::LeaderWorkerSet => "LWS replica",
             Self::LeaderReady => "LWS, LeaderReady",
             Self::Pods => "pods",
+            Self::Dialect => "Koordinator's words",
             Self::StatefulSet => "StatefulSet",
             Self::Deployment => "Deployment",
             Self::Revisions => "Deployment, by revision",
@@ -148,6 +153,12 @@ impl Column {
         }
     }
 
+    /// Whether its scheduler understands the words of the row by itself, and Muster leaves its pods as
+    /// they are.
+    fn speaks(self, row: Row) -> bool {
+        row == Row::Dialect && self.scheduler() == "koordinator"
+    }
+
     fn slug(self) -> String {
         self.title()
             .to_lowercase()
@@ -163,15 +174,18 @@ pub fn all() -> Vec<Test> {
     cells
         .map(|(column, row)| {
             let row_name = row.title().to_lowercase().replace([' ', ','], "_");
+            let row_name = row_name.replace('\'', "");
             let name = format!("matrix::{}::{row_name}", column.slug());
             let run = move |sandbox| async move {
                 match row {
                     Row::Job => job::run(sandbox, column).await,
                     Row::LeaderWorkerSet => replica::run(sandbox, column).await,
                     Row::LeaderReady => replica::run_in_order(sandbox, column).await,
-                    Row::Pods | Row::StatefulSet | Row::Deployment | Row::Revisions => {
-                        pods::run(sandbox, column, row).await
-                    }
+                    Row::Pods
+                    | Row::Dialect
+                    | Row::StatefulSet
+                    | Row::Deployment
+                    | Row::Revisions => pods::run(sandbox, column, row).await,
                     _ => cell::run(sandbox, column, row).await,
                 }
             };
