@@ -1,4 +1,4 @@
-//! Patches over generated JobSets: they apply to what was sent, a second run is empty, and they
+//! Patches over generated JobSets and pods: they apply to what was sent, a second run is empty, and they
 //! touch nothing but Muster's own keys.
 
 mod common;
@@ -130,6 +130,73 @@ fn jobset() -> impl Strategy<Value = Value> {
     })
 }
 
+/// A pod that declares its gang in Muster's words, in Koordinator's, or in both.
+fn declaring() -> impl Strategy<Value = Value> {
+    let own = |quorum: &u32| {
+        vec![
+            ("muster.dev/gang-name", "ring".to_owned()),
+            ("muster.dev/min-count", quorum.to_string()),
+        ]
+    };
+    let dialect = |quorum: &u32| {
+        vec![
+            ("gang.scheduling.koordinator.sh/name", "ring".to_owned()),
+            (
+                "gang.scheduling.koordinator.sh/min-available",
+                quorum.to_string(),
+            ),
+        ]
+    };
+    let words = (1..5u32, 0..3u8).prop_map(move |(quorum, which)| match which {
+        0 => own(&quorum),
+        1 => dialect(&quorum),
+        _ => [own(&quorum), dialect(&quorum)].concat(),
+    });
+    let more = prop::sample::subsequence(
+        vec![
+            ("muster.dev/queue", "gold"),
+            ("muster.dev/timeout", "90s"),
+            ("muster.dev/strictness", "NonStrict"),
+            ("muster.dev/revision-label", "hash"),
+            ("gang.scheduling.koordinator.sh/waiting-time", "2m"),
+            ("gang.scheduling.koordinator.sh/mode", "Strict"),
+            ("gang.scheduling.koordinator.sh/total-number", "9"),
+            ("team/a~b", "\"quoted\""),
+        ],
+        0..4,
+    );
+    let labels = prop_oneof![
+        Just(None),
+        Just(Some(Value::Null)),
+        Just(Some(json!({"app": "x", "hash": "5c5f"}))),
+    ];
+    let scheduler_name = prop_oneof![4 => Just(None), 1 => Just(Some(json!("my-profile")))];
+    (words, more, labels, scheduler_name).prop_map(|(words, more, labels, name)| {
+        let more = more.into_iter().map(|(key, value)| (key, value.to_owned()));
+        let annotations: std::collections::BTreeMap<_, _> = words.into_iter().chain(more).collect();
+        let requests = json!({"cpu": "500m"});
+        let containers = json!([{"name": "main", "resources": {"requests": requests}}]);
+        let meta = json!({"name": "ring-0", "namespace": "ml", "annotations": annotations});
+        json!({
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": with(meta, "labels", labels),
+            "spec": with(json!({"containers": containers}), "schedulerName", name),
+        })
+    })
+}
+
+/// Every scheduler, in each of its ways.
+fn schedulers() -> impl Strategy<Value = Snapshot> {
+    let names = muster::scheduler::names().into_iter();
+    let all: Vec<SchedulerKind> = names.map(|name| name.parse().unwrap()).collect();
+    (
+        prop::sample::select(all),
+        prop::sample::select(Dialect::ALL.to_vec()),
+    )
+        .prop_map(|(kind, dialect)| Snapshot::assumed(kind, dialect))
+}
+
 fn review(kind: &'static Kind, object: &Value) -> Vec<u8> {
     json!({
         "apiVersion": "admission.k8s.io/v1",
@@ -241,6 +308,20 @@ proptest! {
             let admitted = admit::create(&pods::KIND, &pod, &cluster).unwrap();
             prop_assert!(admitted.errors.is_empty(), "{:?}", admitted.errors);
         }
+    }
+
+    #[test]
+    fn a_pod_that_declares_its_gang_is_linked_once(pod in declaring(), cluster in schedulers()) {
+        let Some((after, patch)) = mutate(&pods::KIND, &pod, &cluster) else { return Ok(()) };
+        for (key, value) in pod["metadata"]["annotations"].as_object().unwrap() {
+            prop_assert_eq!(&after["metadata"]["annotations"][key], value, "the user's word");
+        }
+        let (again, second) = mutate(&pods::KIND, &after, &cluster).unwrap();
+        prop_assert!(second.0.is_empty(), "{}", serde_json::to_string(&second).unwrap());
+        prop_assert_eq!(&again, &after);
+        let admitted = admit::create(&pods::KIND, &after, &cluster).unwrap();
+        prop_assert!(admitted.errors.is_empty(), "{:?}", admitted.errors);
+        prop_assert!(!patch.0.is_empty() || after["spec"]["schedulerName"].is_string());
     }
 
     #[test]

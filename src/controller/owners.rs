@@ -190,3 +190,70 @@ fn pods_themselves(pods: &[SeenPod], made: &[DynamicObject]) -> Vec<Reference> {
     };
     chosen.into_iter().map(reference).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::workload::pods::example;
+
+    fn pod(name: &str) -> SeenPod {
+        example::seen(&example::stored(name, 4, "1"))
+    }
+
+    /// An object of Muster's that those pods own.
+    fn owned(by: &[Reference]) -> DynamicObject {
+        let owner = |owner: &Reference| {
+            json!({
+                "apiVersion": owner.api_version,
+                "kind": owner.kind,
+                "name": owner.name,
+                "uid": owner.uid,
+            })
+        };
+        let owners: Vec<Value> = by.iter().map(owner).collect();
+        let object = json!({"metadata": {"name": "ring-0", "ownerReferences": owners}});
+        serde_json::from_value(object).unwrap()
+    }
+
+    fn names(references: &[Reference]) -> Vec<&str> {
+        references.iter().map(|owner| owner.name.as_str()).collect()
+    }
+
+    #[test]
+    fn the_first_few_pods_own_what_is_made_for_them() {
+        let pods: Vec<SeenPod> = ["f", "e", "d", "c", "b", "a"].map(pod).to_vec();
+        let owners = pods_themselves(&pods, &[]);
+        assert_eq!(names(&owners), ["a", "b", "c", "d"]);
+        assert_eq!(
+            (owners[0].kind.as_str(), owners[0].uid.as_str()),
+            ("Pod", "uid-a")
+        );
+        assert!(pods_themselves(&[], &[]).is_empty());
+    }
+
+    #[test]
+    fn owners_stay_while_one_of_them_lives_and_others_follow_them() {
+        let first = [pod("b")];
+        let owners = pods_themselves(&first, &[]);
+        let made = [owned(&owners)];
+        let mut pods: Vec<SeenPod> = ["a", "b", "c"].map(pod).to_vec();
+        assert_eq!(pods_themselves(&pods, &made), owners, "no write");
+        pods[1].going = true;
+        assert_eq!(names(&pods_themselves(&pods, &made)), ["a", "c"]);
+        pods[0].phase = crate::workload::seen::PodPhase::Succeeded;
+        assert_eq!(names(&pods_themselves(&pods, &made)), ["c"]);
+    }
+
+    #[test]
+    fn of_several_owners_the_controller_counts() {
+        let object = json!({"ownerReferences": [
+            {"apiVersion": "v1", "kind": "ConfigMap", "name": "aside", "uid": "1"},
+            {"apiVersion": "apps/v1", "kind": "X", "name": "above", "uid": "2", "controller": true},
+        ]});
+        let meta: ObjectMeta = serde_json::from_value(object).unwrap();
+        assert_eq!(controller_of(&meta).unwrap().name, "above");
+        assert!(controller_of(&ObjectMeta::default()).is_none());
+    }
+}

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use futures::channel::mpsc;
+use k8s_openapi::jiff::Timestamp;
 use kube::core::DynamicObject;
 use kube::runtime::watcher::{self, Event};
 
@@ -17,11 +18,55 @@ use crate::workload::pods;
 /// Namespace and name.
 type Name = (String, String);
 
+/// A pod's place among those of its gang: what the first one says counts.
+type Place = (Option<Timestamp>, String);
+
+/// What was told of a gang.
+#[derive(Debug, Clone)]
+struct Told {
+    stand_in: Stored,
+    /// The pod that declares it; `None` when that is gone: then the next one does that shows itself.
+    by: Option<Place>,
+}
+
+impl Told {
+    /// What a pod or an object that shows itself makes of it.
+    fn follow(before: Option<&Self>, name: &Name, shown: Shown<'_>) -> Self {
+        let by = before.and_then(|before| before.by.as_ref());
+        match (shown, before) {
+            (Shown::Here(pod), _) if by.is_none_or(|by| place(pod) <= *by) => Self {
+                stand_in: stand_in(name, Some(pod)),
+                by: Some(place(pod)),
+            },
+            (Shown::Leaving(pod), Some(before)) if by == Some(&place(pod)) => Self {
+                by: None,
+                ..before.clone()
+            },
+            (_, Some(before)) => before.clone(),
+            (_, None) => Self {
+                stand_in: stand_in(name, None),
+                by: None,
+            },
+        }
+    }
+}
+
+/// What a watch shows of a gang.
+#[derive(Debug, Clone, Copy)]
+enum Shown<'a> {
+    /// A pod that counts.
+    Here(&'a Stored),
+    /// A pod that has ended, or goes.
+    Leaving(&'a Stored),
+    /// Nothing of its pods.
+    Nothing,
+}
+
 /// What was made up, and for whom it is told.
 pub(super) struct PodGangs {
     pods: Arc<ByOwner<SeenPod>>,
     objects: Vec<Arc<ByOwner<Arc<DynamicObject>>>>,
-    told: Mutex<HashMap<Name, Stored>>,
+    told: Mutex<HashMap<Name, Told>>,
     sender: mpsc::UnboundedSender<watcher::Result<Event<Stored>>>,
 }
 
@@ -49,22 +94,25 @@ impl PodGangs {
     /// After the pods were followed.
     pub(super) fn pod_changed(&self, event: &watcher::Result<Event<Stored>>) {
         match event {
-            Ok(Event::Apply(pod) | Event::Delete(pod)) => {
-                if let Some(seen) = pods::seen(pod.text(), pod.namespace()) {
-                    let name = (pod.namespace().to_owned(), seen.gang.workload.clone());
-                    let here = !seen.going && seen.phase.is_live();
-                    self.changed(name, Some(pod).filter(|_| here));
+            Ok(Event::Apply(pod)) => {
+                if let Some((name, shown)) = show(pod) {
+                    self.changed(name, shown);
                 }
             }
+            Ok(Event::Delete(pod)) => {
+                if let Some((name, _)) = show(pod) {
+                    self.changed(name, Shown::Leaving(pod));
+                }
+            }
+            // Who declares may be gone.
+            Ok(Event::Init) => self.lock().values_mut().for_each(|told| told.by = None),
             Ok(Event::InitApply(pod)) => {
-                if let Some(seen) = pods::seen(pod.text(), pod.namespace()) {
-                    let name = (pod.namespace().to_owned(), seen.gang.workload.clone());
-                    let stand_in = stand_in(&name, Some(pod));
-                    self.lock().insert(name, stand_in);
+                if let Some((name, shown)) = show(pod) {
+                    self.note(name, shown);
                 }
             }
             Ok(Event::InitDone) => self.all_changed(),
-            Ok(Event::Init) | Err(_) => {}
+            Err(_) => {}
         }
     }
 
@@ -73,13 +121,12 @@ impl PodGangs {
         match event {
             Ok(Event::Apply(object) | Event::Delete(object)) => {
                 if let Some(name) = name_of(object) {
-                    self.changed(name, None);
+                    self.changed(name, Shown::Nothing);
                 }
             }
             Ok(Event::InitApply(object)) => {
                 if let Some(name) = name_of(object) {
-                    let stand_in = stand_in(&name, None);
-                    self.lock().entry(name).or_insert(stand_in);
+                    self.note(name, Shown::Nothing);
                 }
             }
             Ok(Event::InitDone) => self.all_changed(),
@@ -87,29 +134,35 @@ impl PodGangs {
         }
     }
 
+    /// Takes note of a gang while a list goes on.
+    fn note(&self, name: Name, shown: Shown<'_>) {
+        let mut all = self.lock();
+        let told = Told::follow(all.get(&name), &name, shown);
+        all.insert(name, told);
+    }
+
     /// Tells of a gang; of one without pods and objects that it is gone.
-    fn changed(&self, name: Name, declaring: Option<&Stored>) {
-        let mut told = self.lock();
+    fn changed(&self, name: Name, shown: Shown<'_>) {
+        let mut all = self.lock();
         let (namespace, gang) = (name.0.as_str(), name.1.as_str());
         let exists = self.pods.has(namespace, gang)
             || self.objects.iter().any(|made| made.has(namespace, gang));
         if !exists {
-            if let Some(gone) = told.remove(&name) {
-                self.send(Event::Delete(gone));
+            if let Some(gone) = all.remove(&name) {
+                self.send(Event::Delete(gone.stand_in));
             }
             return;
         }
-        let known = told.get(&name).filter(|_| declaring.is_none()).cloned();
-        let stored = known.unwrap_or_else(|| stand_in(&name, declaring));
-        told.insert(name, stored.clone());
-        self.send(Event::Apply(stored));
+        let told = Told::follow(all.get(&name), &name, shown);
+        self.send(Event::Apply(told.stand_in.clone()));
+        all.insert(name, told);
     }
 
     /// After a list: what it does not show is gone.
     fn all_changed(&self) {
         let names: Vec<Name> = self.lock().keys().cloned().collect();
         for name in names {
-            self.changed(name, None);
+            self.changed(name, Shown::Nothing);
         }
     }
 
@@ -118,9 +171,25 @@ impl PodGangs {
         let _ = self.sender.unbounded_send(Ok(event));
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<Name, Stored>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<Name, Told>> {
         self.told.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// The gang of a pod, and whether the pod counts; `None` for one that Muster has not admitted.
+fn show(pod: &Stored) -> Option<(Name, Shown<'_>)> {
+    let seen = pods::seen(pod.text(), pod.namespace())?;
+    let name = (pod.namespace().to_owned(), seen.gang.workload.clone());
+    let here = !seen.going && seen.phase.is_live();
+    Some(match here {
+        true => (name, Shown::Here(pod)),
+        false => (name, Shown::Leaving(pod)),
+    })
+}
+
+fn place(pod: &Stored) -> Place {
+    let created = pod.metadata.creation_timestamp.as_ref();
+    (created.map(|time| time.0), pod.name().to_owned())
 }
 
 fn name_of(object: &DynamicObject) -> Option<Name> {
@@ -144,3 +213,6 @@ pub(super) fn keep_pod(pod: &Stored) -> Option<Kept<SeenPod>> {
         value,
     })
 }
+
+#[cfg(test)]
+mod tests;

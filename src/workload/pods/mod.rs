@@ -4,6 +4,8 @@
 //! Such a gang is one per namespace and name, and has no object of its own. The reconciler looks at it
 //! as at a workload of kind Pod: one stands for all ([`stand_in`]).
 
+#[cfg(test)]
+pub(crate) mod example;
 mod facts;
 mod outlook;
 mod own;

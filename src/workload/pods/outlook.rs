@@ -181,60 +181,148 @@ fn broken(rounds: &BTreeMap<Round, Vec<&SeenPod>>) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
+    use serde_json::{Value, json};
 
+    use super::super::example;
     use super::*;
-    use crate::gang::{Gang, Stamp};
-    use crate::workload::pods::identity;
+    use crate::gang::Gang;
 
-    /// A pod of a gang of four in a round.
-    fn pod(name: &str, round: u32, phase: PodPhase) -> SeenPod {
-        let stamp = r#"{"scheduler":"x","level":"Whole","size":4,"quorum":4}"#;
-        SeenPod {
-            uid: name.to_owned(),
-            gang: Arc::new(identity("ml", "ring", Round(round))),
-            stamp: Stamp::parse(stamp).ok().map(Arc::new),
-            phase,
-            own: Some(Arc::new(Own {
-                pod: name.to_owned(),
-                controller: None,
-                need: Arc::default(),
-            })),
-            ..SeenPod::example()
-        }
+    fn pod(name: &str, quorum: u32, cpu: &str) -> Value {
+        example::stored(name, quorum, cpu)
     }
 
-    /// The quorum of each gang, once finished members are taken off.
-    fn quorums(pods: &[SeenPod]) -> Vec<(u32, u32)> {
-        let of = Origin {
+    fn of_round(mut pod: Value, round: u32) -> Value {
+        pod["metadata"]["annotations"][keys::ROUND] = json!(round.to_string());
+        pod
+    }
+
+    fn later(mut pod: Value) -> Value {
+        pod["metadata"]["creationTimestamp"] = json!("2026-11-17T00:00:05Z");
+        pod
+    }
+
+    fn of(pods: &[SeenPod]) -> Outlook<'static> {
+        let origin = Origin {
             namespace: "ml",
             name: "ring",
-            uid: "4d1c",
+            uid: "",
         };
-        let finished = pods.iter().filter(|pod| pod.phase == PodPhase::Succeeded);
-        let finished = finished.count() as u64;
-        let starts = outlook(&of, pods).starts;
-        let quorum = |start: &Start<'_>| {
+        outlook(&origin, pods)
+    }
+
+    fn seen(pods: &[Value]) -> Vec<SeenPod> {
+        pods.iter().map(example::seen).collect()
+    }
+
+    /// The rounds that are gangs, and their quorums.
+    fn rounds(outlook: &Outlook<'_>) -> Vec<(u32, u32)> {
+        let round = |start: &Start<'_>| {
             let (part, identity) = &start.gangs[0];
-            let mut gang = Gang::new(&start.plan.parts[*part], identity.clone());
-            gang.shrink(finished);
-            (identity.round.0, gang.quorum())
+            assert_eq!((start.gangs.len(), identity.workload.as_str()), (1, "ring"));
+            (identity.round.0, start.plan.parts[*part].quorum())
         };
-        starts.iter().map(quorum).collect()
+        outlook.starts.iter().map(round).collect()
+    }
+
+    /// What the quorum of the only gang needs.
+    fn needs(pods: &[Value]) -> String {
+        let outlook = of(&seen(pods));
+        assert_eq!(outlook.starts.len(), 1);
+        let resources = outlook.starts[0].plan.parts[0].min_resources();
+        let mut all = resources
+            .iter()
+            .map(|(name, amount)| format!("{name} {amount}"));
+        all.next().unwrap_or_default()
+    }
+
+    #[test]
+    fn each_round_with_a_pod_that_counts_is_one_gang() {
+        let both = [
+            pod("a", 2, "1"),
+            pod("b", 2, "1"),
+            of_round(pod("c", 2, "1"), 1),
+        ];
+        let mut pods = seen(&both);
+        pods[0].going = true;
+        pods[1].phase = PodPhase::Failed;
+        assert_eq!(rounds(&of(&pods)), [(1, 2)]);
+        assert_eq!(of(&pods).broken, None);
+        pods[2].phase = PodPhase::Succeeded;
+        assert!(of(&pods).starts.is_empty(), "none counts");
+        assert!(of(&[]).starts.is_empty());
+        // One of the pods before it was not going after all.
+        let pods = seen(&both);
+        assert_eq!(rounds(&of(&pods)), [(0, 2), (1, 2)]);
+        let broken = of(&pods).broken.unwrap();
+        assert!(broken.ends_with("a is still there; delete a"), "{broken}");
+    }
+
+    #[test]
+    fn pods_that_are_not_there_yet_are_taken_to_be_like_the_first() {
+        assert_eq!(needs(&[pod("a", 3, "1")]), "cpu 3");
+        assert_eq!(needs(&[pod("a", 3, "1"), pod("b", 3, "4")]), "cpu 3");
+        let all = [pod("a", 3, "1"), pod("b", 3, "4"), pod("c", 3, "2")];
+        assert_eq!(needs(&all), "cpu 7");
+    }
+
+    #[test]
+    fn beyond_the_quorum_the_least_that_makes_one_is_needed() {
+        let pods = [pod("a", 2, "4"), pod("b", 2, "1"), pod("c", 2, "2")];
+        assert_eq!(needs(&pods), "cpu 3");
+        let outlook = of(&seen(&pods));
+        assert_eq!(
+            outlook.starts[0].plan.parts[0].size(),
+            2,
+            "the quorum alone is known"
+        );
+    }
+
+    #[test]
+    fn of_pods_that_disagree_the_first_counts_and_both_are_told() {
+        let pods = seen(&[later(pod("a", 3, "1")), pod("b", 2, "1")]);
+        let outlook = of(&pods);
+        assert_eq!(rounds(&outlook), [(0, 2)]);
+        assert_eq!(
+            outlook.broken.unwrap(),
+            "the pods disagree: metadata.annotations[muster.dev/min-count] is 2 on b, which counts \
+             because it came first, and 3 on a; delete a"
+        );
+        // In the same second the name decides, and not who is listed first.
+        let pods = seen(&[pod("b", 2, "1"), pod("a", 3, "1")]);
+        assert_eq!(rounds(&of(&pods)), [(0, 3)]);
+        let agree = seen(&[pod("a", 2, "1"), later(pod("b", 2, "4"))]);
+        assert_eq!(of(&agree).broken, None, "they may ask for different things");
     }
 
     #[test]
     fn a_member_that_has_ended_is_not_waited_for_and_a_new_life_waits_for_all() {
-        let many = |round, phase, names: std::ops::Range<u32>| {
-            names.map(move |n| pod(&format!("{round}-{n}"), round, phase))
+        let ended = |name: &str, round| {
+            let pod = of_round(pod(name, 4, "1"), round);
+            let phase = PodPhase::Succeeded;
+            SeenPod {
+                phase,
+                ..example::seen(&pod)
+            }
         };
-        let four: Vec<SeenPod> = many(0, PodPhase::Bound, 0..4).collect();
-        assert_eq!(quorums(&four), [(0, 4)]);
-        let mut some: Vec<SeenPod> = many(0, PodPhase::Succeeded, 0..3).collect();
-        some.extend(many(0, PodPhase::Pending, 3..4));
+        let here = |name: &str, round| example::seen(&of_round(pod(name, 4, "1"), round));
+        // The quorum of each gang, once finished members are taken off.
+        let quorums = |pods: &[SeenPod]| {
+            let finished = pods.iter().filter(|pod| pod.phase == PodPhase::Succeeded);
+            let finished = finished.count() as u64;
+            let quorum = |start: &Start<'_>| {
+                let (part, identity) = &start.gangs[0];
+                let mut gang = Gang::new(&start.plan.parts[*part], identity.clone());
+                gang.shrink(finished);
+                (identity.round.0, gang.quorum())
+            };
+            of(pods).starts.iter().map(quorum).collect::<Vec<_>>()
+        };
+        let names = ["a", "b", "c", "d"];
+        assert_eq!(quorums(&names.map(|name| here(name, 0))), [(0, 4)]);
+        let some = [ended("a", 0), ended("b", 0), ended("c", 0), here("d", 0)];
         assert_eq!(quorums(&some), [(0, 1)]);
-        let mut again: Vec<SeenPod> = many(0, PodPhase::Succeeded, 0..4).collect();
-        again.extend(many(1, PodPhase::Pending, 0..4));
+        let again = names.map(|name| ended(name, 0)).into_iter();
+        let again: Vec<_> = again.chain(["e", "f"].map(|name| here(name, 1))).collect();
         assert_eq!(
             quorums(&again),
             [(1, 4)],

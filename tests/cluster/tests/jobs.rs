@@ -227,7 +227,7 @@ pub async fn jobs_of_one_bundle_start_together(sandbox: Sandbox) -> Result<()> {
     Ok(())
 }
 
-pub async fn a_gang_is_refused_on_kinds_that_have_none(sandbox: Sandbox) -> Result<()> {
+pub async fn a_mode_is_refused_on_kinds_that_have_none(sandbox: Sandbox) -> Result<()> {
     let text = |kind: &str, own: &str, pods: &str| {
         format!(
             "
@@ -244,16 +244,18 @@ spec:
         )
     };
     let gang = "muster.dev/gang-mode: Gang";
+    let misplaced = "put it in spec.template.metadata.annotations";
     for (kind, own, pods, why) in [
-        ("Deployment", gang, "", "no gangs of Deployments"),
+        ("Deployment", gang, "", "it has no modes"),
+        ("StatefulSet", "muster.dev/gang-name: ring", "", misplaced),
+        ("ReplicaSet", "", gang, "pods have no modes"),
+        ("DaemonSet", gang, "", "they cannot start together"),
         (
-            "StatefulSet",
+            "DaemonSet",
             "",
             "muster.dev/gang-name: ring",
-            "no gangs of StatefulSets",
+            "they cannot start together",
         ),
-        ("ReplicaSet", "", gang, "no gangs of ReplicaSets"),
-        ("DaemonSet", gang, "", "they cannot start together"),
     ] {
         let said = sandbox.refused(&text(kind, own, pods)).await?;
         ensure!(said.contains(why), "{kind}: {said}");
@@ -271,7 +273,7 @@ spec:
 
 impl Sandbox {
     /// What `kubectl apply` says of an object that is refused.
-    async fn refused(&self, text: &str) -> Result<String> {
+    pub async fn refused(&self, text: &str) -> Result<String> {
         let applied = self.kubectl(&["apply", "--filename=-"], text).await?;
         let said = String::from_utf8_lossy(&applied.stderr).into_owned();
         ensure!(applied.status.code() == Some(1), "it was admitted: {said}");

@@ -20,6 +20,7 @@ mod native;
 mod operators;
 mod ordinary;
 mod outage;
+mod pods;
 mod replicas;
 mod rivals;
 mod samples;
@@ -37,6 +38,8 @@ pub fn all() -> Vec<Test> {
         test(rivals::of_two_gangs_one_runs_and_the_other_holds_nothing),
         test(outage::what_has_a_gang_waits_for_muster_and_the_rest_does_not),
         test(ordinary::a_thousand_objects_without_a_gang_never_reach_muster),
+        test(pods::crowd::five_thousand_pods_are_one_gang_and_one_write),
+        test(pods::outage::a_gang_that_ended_while_muster_was_down_leaves_nothing),
         test(replicas::either_replica_serves_and_one_leads),
         test(trust::a_forged_stamp_makes_nothing_and_a_lost_key_strands_nothing),
         test(trust::a_sealed_stamp_that_was_never_stored_makes_nothing),
@@ -68,7 +71,14 @@ pub fn all() -> Vec<Test> {
         test(jobs::a_pod_that_fails_is_replaced_by_itself),
         test(jobs::a_job_that_is_admitted_later_starts_as_a_gang),
         test(jobs::each_job_of_a_cronjob_is_a_gang),
-        test(jobs::a_gang_is_refused_on_kinds_that_have_none),
+        test(jobs::a_mode_is_refused_on_kinds_that_have_none),
+        test(pods::words::pods_that_disagree_and_came_at_once_are_told),
+        test(pods::words::what_a_stored_pod_declares_cannot_change),
+        test(pods::words::a_gang_that_waits_is_told_of_its_first_pod),
+        test(pods::owners::the_gang_of_a_deployment_belongs_to_the_deployment),
+        test(pods::owners::a_deployment_that_scales_keeps_its_quorum),
+        test(pods::owners::a_gang_outlives_the_pods_that_own_it_and_goes_with_the_last),
+        test(pods::owners::a_pod_that_is_being_deleted_is_no_member),
         test(endings::a_finished_gang_leaves_nothing),
         test(lifecycle::a_jobset_recreated_under_its_name_gets_a_gang_of_its_own),
         test(lifecycle::a_replacement_is_placed_after_members_have_finished),
@@ -206,6 +216,10 @@ pub fn all() -> Vec<Test> {
         test_in(
             Home::KoordinatorAnnotations,
             better::koordinator::a_blocked_gang_starts_when_a_node_comes_at_default_gates,
+        ),
+        test_in(
+            Home::Schedulers,
+            pods::words::a_pod_that_disagrees_is_refused_until_the_others_are_gone,
         ),
         test_in(Home::Schedulers, jobs::jobs_of_one_bundle_start_together),
         test_in(

@@ -4,6 +4,7 @@
 pub mod cell;
 mod job;
 mod kinds;
+mod live_pods;
 mod pods;
 mod replica;
 mod table;
@@ -30,6 +31,8 @@ pub enum Row {
     LeaderReady,
     /// Pods that nobody made but a user.
     Pods,
+    /// The same, in Koordinator's words and in a namespace that says who schedules.
+    Dialect,
     /// The pods of a StatefulSet.
     StatefulSet,
     /// The pods of a Deployment, which a rollout replaces one by one.
@@ -41,7 +44,7 @@ pub enum Row {
 }
 
 impl Row {
-    const ALL: [Row; 12] = [
+    const ALL: [Row; 13] = [
         Row::Whole,
         Row::Group,
         Row::Replica,
@@ -50,6 +53,7 @@ impl Row {
         Row::LeaderWorkerSet,
         Row::LeaderReady,
         Row::Pods,
+        Row::Dialect,
         Row::StatefulSet,
         Row::Deployment,
         Row::Revisions,
@@ -66,6 +70,7 @@ impl Row {
             Self::LeaderWorkerSet => "LWS replica",
             Self::LeaderReady => "LWS, LeaderReady",
             Self::Pods => "pods",
+            Self::Dialect => "Koordinator's words",
             Self::StatefulSet => "StatefulSet",
             Self::Deployment => "Deployment",
             Self::Revisions => "Deployment, by revision",
@@ -155,6 +160,12 @@ impl Column {
         }
     }
 
+    /// Whether its scheduler understands the words of the row by itself, and Muster leaves its pods as
+    /// they are.
+    fn speaks(self, row: Row) -> bool {
+        row == Row::Dialect && self.scheduler() == "koordinator"
+    }
+
     fn slug(self) -> String {
         self.title()
             .to_lowercase()
@@ -170,6 +181,7 @@ pub fn all() -> Vec<Test> {
     cells
         .map(|(column, row)| {
             let row_name = row.title().to_lowercase().replace([' ', ','], "_");
+            let row_name = row_name.replace('\'', "");
             let name = format!("matrix::{}::{row_name}", column.slug());
             let run = move |sandbox| async move {
                 match row {
@@ -177,9 +189,11 @@ pub fn all() -> Vec<Test> {
                     Row::LeaderWorkerSet => replica::run(sandbox, column).await,
                     Row::LeaderReady => replica::run_in_order(sandbox, column).await,
                     Row::Kinds => kinds::run(sandbox, column).await,
-                    Row::Pods | Row::StatefulSet | Row::Deployment | Row::Revisions => {
-                        pods::run(sandbox, column, row).await
-                    }
+                    Row::Pods
+                    | Row::Dialect
+                    | Row::StatefulSet
+                    | Row::Deployment
+                    | Row::Revisions => pods::run(sandbox, column, row).await,
                     _ => cell::run(sandbox, column, row).await,
                 }
             };

@@ -7,27 +7,34 @@ use std::time::Instant;
 use anyhow::{Result, ensure};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
-use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams};
+use kube::api::{Patch, PatchParams};
 use serde_json::json;
 
 use super::super::lws::is_bound;
-use super::cell::CHANCE;
 use super::{Column, Row, table};
-use crate::health::PATIENCE;
 use crate::sandbox::Sandbox;
 
-const PODS: usize = 6;
+pub const PODS: usize = 6;
 
 /// The metadata and the spec of each pod.
-fn pod(column: Column, indent: &str) -> String {
-    let scheduler = column.scheduler();
+fn pod(column: Column, row: Row, indent: &str) -> String {
+    let scheduler = format!("muster.dev/scheduler: {}", column.scheduler());
+    let declared = match row {
+        Row::Dialect => [
+            "gang.scheduling.koordinator.sh/name: train",
+            "gang.scheduling.koordinator.sh/min-available: '6'",
+            "gang.scheduling.koordinator.sh/waiting-time: 1h",
+        ],
+        _ => [
+            "muster.dev/gang-name: train",
+            "muster.dev/min-count: '6'",
+            &scheduler,
+        ],
+    };
     let lines = [
         "metadata:",
         "  labels: {app: train}",
-        "  annotations:",
-        "    muster.dev/gang-name: train",
-        "    muster.dev/min-count: '6'",
-        &format!("    muster.dev/scheduler: {scheduler}"),
+        &format!("  annotations: {{{}}}", declared.join(", ")),
         "spec:",
         "  containers: [{name: main, image: train, resources: {requests: {cpu: '1'}}}]",
     ];
@@ -35,16 +42,16 @@ fn pod(column: Column, indent: &str) -> String {
 }
 
 /// Six bare pods of a life.
-fn bare(column: Column, life: &str) -> String {
+fn bare(column: Column, row: Row, life: &str) -> String {
     let one = |number| {
         let name = format!("  name: train-{life}-{number}\n");
-        let pod = pod(column, "").replacen("metadata:\n", &format!("metadata:\n{name}"), 1);
+        let pod = pod(column, row, "").replacen("metadata:\n", &format!("metadata:\n{name}"), 1);
         format!("---\napiVersion: v1\nkind: Pod\n{pod}")
     };
     (0..PODS).map(one).collect()
 }
 
-fn controller(column: Column, kind: &str, spec: &str) -> String {
+fn controller(column: Column, row: Row, kind: &str, spec: &str) -> String {
     format!(
         "
 apiVersion: apps/v1
@@ -57,7 +64,7 @@ spec:
   {spec}
   template:
 {}",
-        pod(column, "    ")
+        pod(column, row, "    ")
     )
 }
 
@@ -65,18 +72,21 @@ fn declaration(column: Column, row: Row) -> String {
     match row {
         Row::StatefulSet => {
             let spec = "serviceName: train\n  podManagementPolicy: Parallel";
-            controller(column, "StatefulSet", spec)
+            controller(column, row, "StatefulSet", spec)
         }
         Row::Deployment => {
             let spec = "strategy: {rollingUpdate: {maxSurge: 1, maxUnavailable: 0}}";
-            controller(column, "Deployment", spec)
+            controller(column, row, "Deployment", spec)
         }
-        Row::Revisions => controller(column, "Deployment", "strategy: {type: Recreate}"),
-        _ => bare(column, "a"),
+        Row::Revisions => controller(column, row, "Deployment", "strategy: {type: Recreate}"),
+        _ => bare(column, row, "a"),
     }
 }
 
 pub async fn run(sandbox: Sandbox, column: Column, row: Row) -> Result<()> {
+    if row == Row::Dialect {
+        sandbox.choose(column).await?;
+    }
     // (a) One CPU short.
     sandbox.nodes(1, PODS as u32 - 1).await?;
     sandbox.apply(&declaration(column, row)).await?;
@@ -99,6 +109,7 @@ pub async fn run(sandbox: Sandbox, column: Column, row: Row) -> Result<()> {
             sandbox.uncordon(&late).await?;
             sandbox.pods_run(PODS).await?;
         }
+        _ if column.speaks(row) => next_life_of_its_own(&sandbox, column, &old, &late).await?,
         _ => next_life(&sandbox, column, row, &old, &late).await?,
     }
 
@@ -106,15 +117,53 @@ pub async fn run(sandbox: Sandbox, column: Column, row: Row) -> Result<()> {
     match row {
         Row::StatefulSet => sandbox.delete_train("statefulset").await?,
         Row::Deployment | Row::Revisions => sandbox.delete_train("deployment").await?,
-        _ => {
-            let api: Api<Pod> = Api::namespaced(sandbox.client(), &sandbox.namespace);
-            let all = ListParams::default();
-            api.delete_collection(&DeleteParams::default(), &all)
-                .await?;
-        }
+        _ => sandbox.delete_live().await?,
     }
     sandbox.left_nothing().await?;
-    table::note(column, row, format!("{seconds:.1} s"))
+    let mark = if column.speaks(row) { " \\*" } else { "" };
+    table::note(column, row, format!("{seconds:.1} s{mark}"))
+}
+
+/// As the scheduler has it without Muster: while old pods are dying the new ones start in part. Once
+/// the old are gone they are a gang again.
+async fn next_life_of_its_own(
+    sandbox: &Sandbox,
+    column: Column,
+    old: &[Pod],
+    late: &str,
+) -> Result<()> {
+    let held = &old[..PODS / 2];
+    for pod in held {
+        sandbox.hold(pod).await?;
+    }
+    sandbox.delete_live().await?;
+    sandbox.all_go().await?;
+    sandbox.apply(&bare(column, Row::Dialect, "b")).await?;
+    sandbox
+        .wait_for("a part of the new pods to start", async || {
+            let bound = sandbox.live_pods().await?;
+            let bound = bound.iter().filter(|pod| is_bound(pod)).count();
+            ensure!(bound == PODS - held.len(), "{bound} are bound");
+            Ok(())
+        })
+        .await?;
+    sandbox.delete_live().await?;
+    for pod in held {
+        sandbox.let_go(pod).await?;
+    }
+    sandbox
+        .wait_for("all pods to be gone", async || {
+            let left = sandbox.pods().await?.len();
+            ensure!(left == 0, "{left} are left");
+            Ok(())
+        })
+        .await?;
+    sandbox.cordon(late).await?;
+    sandbox.apply(&bare(column, Row::Dialect, "c")).await?;
+    sandbox.pods_wait(PODS).await?;
+    sandbox.uncordon(late).await?;
+    sandbox.pods_run(PODS).await?;
+    Ok(())
 }
 
 /// All pods go and come again while half of the old ones are still dying. There is room for the other
@@ -146,13 +195,9 @@ async fn next_life(
             PODS - held.len()
         }
         _ => {
-            let api: Api<Pod> = Api::namespaced(sandbox.client(), &sandbox.namespace);
-            for pod in &old {
-                let params = DeleteParams::default();
-                api.delete(&pod.name_any(), &params).await?;
-            }
+            sandbox.delete_live().await?;
             sandbox.all_go().await?;
-            sandbox.apply(&bare(column, "b")).await?;
+            sandbox.apply(&bare(column, row, "b")).await?;
             PODS
         }
     };
@@ -169,123 +214,21 @@ async fn next_life(
 }
 
 impl Sandbox {
-    /// The pods of the gang that are not being deleted.
-    async fn live_pods(&self) -> Result<Vec<Pod>> {
-        let api: Api<Pod> = Api::namespaced(self.client(), &self.namespace);
-        // YuniKorn's placeholders have labels of their own.
-        let mut pods = api
-            .list(&ListParams::default().labels("app=train"))
-            .await?
-            .items;
-        pods.retain(|pod| pod.metadata.deletion_timestamp.is_none());
-        pods.retain(|pod| {
-            !pod.annotations()
-                .contains_key("yunikorn.apache.org/placeholder")
-        });
-        Ok(pods)
-    }
-
-    async fn all_go(&self) -> Result<()> {
-        self.wait_for("all pods to go", async || {
-            let left = self.live_pods().await?.len();
-            ensure!(left == 0, "{left} are left");
+    /// Labels the namespace with the scheduler, and waits until Muster knows.
+    async fn choose(&self, column: Column) -> Result<()> {
+        let namespaces = self.api("v1", "Namespace").await?;
+        let labels = json!({"muster.dev/scheduler": column.scheduler()});
+        let patch = Patch::Merge(json!({"metadata": {"labels": labels}}));
+        let params = PatchParams::default();
+        namespaces.patch(&self.namespace, &params, &patch).await?;
+        let probe = bare(column, Row::Dialect, "probe");
+        let args = ["create", "--dry-run=server", "--filename=-"];
+        self.wait_for("the namespace's scheduler", async || {
+            let tried = self.kubectl(&args, &probe).await?;
+            let said = String::from_utf8_lossy(&tried.stderr);
+            ensure!(tried.status.success(), "{said}");
             Ok(())
         })
         .await
-    }
-
-    /// Waits until so many pods exist, and then sees none of them bound for a while.
-    async fn pods_wait(&self, count: usize) -> Result<()> {
-        self.wait_for("the pods", async || {
-            let pods = self.live_pods().await?.len();
-            ensure!(pods == count, "there are {pods}");
-            Ok(())
-        })
-        .await?;
-        let end = Instant::now() + CHANCE;
-        while Instant::now() < end {
-            let pods = self.live_pods().await?;
-            let bound = pods.iter().filter(|pod| is_bound(pod)).map(Pod::name_any);
-            let bound: Vec<String> = bound.collect();
-            ensure!(bound.is_empty(), "{bound:?} are bound, and not all fit");
-            tokio::time::sleep(std::time::Duration::from_millis(100)).await;
-        }
-        Ok(())
-    }
-
-    async fn pods_run(&self, count: usize) -> Result<Vec<Pod>> {
-        crate::health::wait_for("every pod to be bound", PATIENCE, async || {
-            let pods = self.live_pods().await?;
-            let bound = pods.iter().filter(|pod| is_bound(pod)).count();
-            ensure!(
-                bound == count && pods.len() == count,
-                "{bound} of {} are",
-                pods.len()
-            );
-            Ok(pods)
-        })
-        .await
-    }
-
-    async fn scale(&self, replicas: usize) -> Result<()> {
-        let replicas = format!("--replicas={replicas}");
-        let scaled = self
-            .kubectl(&["scale", "statefulset", "train", &replicas], "")
-            .await?;
-        let said = String::from_utf8_lossy(&scaled.stderr);
-        ensure!(scaled.status.success(), "{said}");
-        Ok(())
-    }
-
-    async fn delete_train(&self, kind: &str) -> Result<()> {
-        let deleted = self
-            .kubectl(&["delete", kind, "train", "--wait"], "")
-            .await?;
-        ensure!(deleted.status.success());
-        Ok(())
-    }
-
-    async fn change_template(&self) -> Result<()> {
-        let api = self.api("apps/v1", "Deployment").await?;
-        let patch = json!({"spec": {"template": {"metadata": {"labels": {"version": "2"}}}}});
-        api.patch("train", &PatchParams::default(), &Patch::Merge(patch))
-            .await?;
-        Ok(())
-    }
-
-    /// Waits until none of the old pods is left among those that count.
-    async fn next_revision(&self, old: &[Pod]) -> Result<()> {
-        self.wait_for("the next revision", async || {
-            let pods = self.live_pods().await?;
-            let (new, before) = pods
-                .iter()
-                .partition::<Vec<&Pod>, _>(|pod| pod.labels().contains_key("version"));
-            ensure!(
-                before.is_empty(),
-                "{} of {} are left",
-                before.len(),
-                old.len()
-            );
-            ensure!(new.len() == PODS, "there are {}", new.len());
-            Ok(())
-        })
-        .await
-    }
-
-    /// A rollout pod by pod, with room for one more: old and new ones make the quorum together.
-    async fn rolls_in_place(&self) -> Result<()> {
-        self.nodes(1, 1).await?;
-        self.change_template().await?;
-        crate::health::wait_for("the rollout", PATIENCE, async || {
-            let pods = self.live_pods().await?;
-            let new = pods
-                .iter()
-                .filter(|pod| pod.labels().contains_key("version") && is_bound(pod));
-            let new = new.count();
-            ensure!(new == PODS && pods.len() == PODS, "{new} of {}", pods.len());
-            Ok(())
-        })
-        .await?;
-        self.one_gang_is_left().await
     }
 }
