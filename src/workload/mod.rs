@@ -89,8 +89,11 @@ pub trait Workload: Sync {
     /// What it asks for, with everything that is wrong with it.
     fn read(&self, unasked: Unasked) -> Reading;
 
-    /// The places where stamps stand. Those of one role follow each other.
-    fn sites(&self) -> Vec<Site<'_>>;
+    /// The places where stamps stand. Those of one role follow each other. None where it has no
+    /// templates of its own.
+    fn sites(&self) -> Vec<Site<'_>> {
+        Vec::new()
+    }
 
     /// Adds to the stamp what its children need beyond the part's numbers and the scheduler's data.
     fn extend_stamp(&self, _plan: &Plan, _stamp: &mut Stamp) {}
@@ -139,12 +142,14 @@ pub trait Workload: Sync {
     /// be stored.
     fn children(
         &self,
-        stored: &Value,
-        of: &Origin<'_>,
-        plan: &Plan,
-        most: usize,
-        admit: &mut Admit<'_>,
-    ) -> Vec<Value>;
+        _stored: &Value,
+        _of: &Origin<'_>,
+        _plan: &Plan,
+        _most: usize,
+        _admit: &mut Admit<'_>,
+    ) -> Vec<Value> {
+        Vec::new()
+    }
 }
 
 /// Creates a child: its kind and its JSON in, the stored object out.

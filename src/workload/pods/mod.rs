@@ -13,7 +13,6 @@ mod read;
 mod stamp;
 
 use serde::Deserialize;
-use serde_json::Value;
 
 use super::child::{Child, Holder, Pods};
 use super::declaration::dialect;
@@ -130,23 +129,8 @@ impl Workload for Declaring<'_> {
         read::read(&self.pods)
     }
 
-    fn sites(&self) -> Vec<Site<'_>> {
-        Vec::new()
-    }
-
     fn outlook<'p>(&self, _plan: &'p Plan, of: &Origin<'_>, pods: &[SeenPod]) -> Outlook<'p> {
         outlook::outlook(of, pods)
-    }
-
-    fn children(
-        &self,
-        _stored: &Value,
-        _of: &Origin<'_>,
-        _plan: &Plan,
-        _most: usize,
-        _admit: &mut Admit<'_>,
-    ) -> Vec<Value> {
-        Vec::new()
     }
 }
 
@@ -167,22 +151,7 @@ impl Workload for Pod<'_> {
         read::read(&self.pods())
     }
 
-    fn sites(&self) -> Vec<Site<'_>> {
-        Vec::new()
-    }
-
     fn outlook<'p>(&self, _plan: &'p Plan, of: &Origin<'_>, pods: &[SeenPod]) -> Outlook<'p> {
         outlook::outlook(of, pods)
-    }
-
-    fn children(
-        &self,
-        _stored: &Value,
-        _of: &Origin<'_>,
-        _plan: &Plan,
-        _most: usize,
-        _admit: &mut Admit<'_>,
-    ) -> Vec<Value> {
-        Vec::new()
     }
 }
