@@ -7,6 +7,7 @@
 #[cfg(test)]
 pub(crate) mod example;
 mod facts;
+mod name;
 mod outlook;
 mod own;
 mod read;
@@ -19,15 +20,17 @@ use super::declaration::dialect;
 use super::object::Reviewed;
 use super::template::{PodSpec, filled_in_pod};
 use super::view::{Given, Meta, or_default};
-use super::{Admit, Facts, Life, Origin, Outlook, Reading, SeenPod, Site, Unasked, Workload, keys};
+use super::{Facts, Life, Origin, Outlook, Reading, SeenPod, Unasked, Workload, keys};
 use crate::gang::{Plan, SchedulerKind};
 
 use facts::FACTS;
 pub use facts::KIND;
 pub(super) use facts::KNOBS;
+pub(super) use name::revision_key;
+pub(crate) use name::{identity, name};
 pub(crate) use own::{Own, seen, stand_in};
-pub(crate) use read::{ROLE, identity, name, speaks_dialect, translated};
-pub(super) use read::{revision_key, undeclared};
+pub(super) use read::undeclared;
+pub(crate) use read::{ROLE, speaks_dialect, translated};
 pub(crate) use stamp::{PodStamp, difference, place};
 
 /// A pod, as far as its gang goes.

@@ -8,7 +8,7 @@ use k8s_openapi::jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::read::{self, uid};
+use super::name::{self, uid};
 use super::{Pod, facts, keys};
 use crate::gang::resources::ResourceList;
 use crate::gang::{Reference, Stamp, StampHash};
@@ -89,7 +89,7 @@ pub(crate) fn seen(text: &str, home: &str) -> Option<SeenPod> {
     let name = meta.label(keys::GANG_NAME)?;
     let stamp = Stamp::parse(meta.annotation(keys::STAMP)?).ok()?;
     let namespace = meta.namespace.as_deref().unwrap_or(home);
-    let identity = read::identity(namespace, name, child::round(meta));
+    let identity = name::identity(namespace, name, child::round(meta));
     let (shape, _) = pod.spec.shape(None);
     let need = Need {
         requests: shape.requests,
