@@ -238,6 +238,14 @@ pub fn all() -> Vec<Test> {
         ),
         test_in(
             Home::Schedulers,
+            better::sizes::pods_of_different_sizes_start_together,
+        ),
+        test_in(
+            Home::Schedulers,
+            better::sizes::pods_of_different_sizes_are_refused_on_yunikorn,
+        ),
+        test_in(
+            Home::Schedulers,
             gangs::the_same_manifest_can_be_applied_again,
         ),
         test_in(

@@ -5,5 +5,6 @@ pub mod kai;
 pub mod koordinator;
 pub mod native;
 pub mod partners;
+pub mod sizes;
 pub mod volcano;
 pub mod yunikorn;
