@@ -276,6 +276,10 @@ pub fn all() -> Vec<Test> {
     tests.extend([
         test_in(
             Home::ThirdParty,
+            operators::the_samples_of_operators_are_gangs,
+        ),
+        test_in(
+            Home::ThirdParty,
             operators::mpi::an_mpijob_gets_its_launcher_and_its_workers,
         ),
         test_in(
@@ -309,6 +313,10 @@ pub fn all() -> Vec<Test> {
         test_in(
             Home::ThirdParty,
             operators::ray::each_of_two_rayclusters_alike_is_a_gang,
+        ),
+        test_in(
+            Home::ThirdParty,
+            operators::ray::a_resumed_raycluster_is_a_gang_again,
         ),
         test_in(
             Home::ThirdParty,

@@ -43,6 +43,25 @@ fn is_ready(pod: &Pod) -> bool {
     conditions.any(|condition| condition.type_ == "Ready" && condition.status == "True")
 }
 
+/// As they stand, but for the GPUs of fake nodes.
+pub async fn the_samples_of_operators_are_gangs(sandbox: Sandbox) -> Result<()> {
+    let mpijob = include_str!("../../../../manifests/samples/mpijob.yaml");
+    let raycluster = include_str!("../../../../manifests/samples/raycluster.yaml");
+    for (sample, pods, cpu) in [(mpijob, 5, 33), (raycluster, 4, 25)] {
+        let name = format!("{}-{pods}", sandbox.namespace);
+        let sandbox = Sandbox::new(sandbox.cluster.clone(), &name).await?;
+        sandbox.nodes(1, cpu - 1).await?;
+        let sample = sample.replace("            limits: {nvidia.com/gpu: \"8\"}\n", "");
+        let workload = sandbox.apply(&sample).await?.remove(0);
+        sandbox.none_bound(pods).await?;
+        sandbox.one_gang(pods as u32, &workload).await?;
+        sandbox.nodes(1, cpu).await?;
+        sandbox.all_ready(pods).await?;
+        sandbox.clear().await?;
+    }
+    Ok(())
+}
+
 impl Sandbox {
     /// Waits until so many pods run and are ready, and returns them.
     async fn all_ready(&self, count: usize) -> Result<Vec<Pod>> {

@@ -125,6 +125,12 @@ pub async fn the_mpi_operator_says_why_a_pod_is_refused(sandbox: Sandbox) -> Res
     let note = sandbox.told_of("MPIJob", "MPIJobFailed").await?;
     let why = "muster.dev/min-count]: Required value";
     ensure!(note.contains(why), "{note}");
+
+    let disagreeing = mpijob("", &gang(2), &gang(3)).replacen("name: pi", "name: pie", 1);
+    sandbox.apply(&disagreeing).await?;
+    let note = sandbox.told_of("Job", "FailedCreate").await?;
+    let why = "the gang \"ring\" stands with \"3\", set by the pod \"pie-worker-0\"";
+    ensure!(note.contains(why), "{note}");
     Ok(())
 }
 

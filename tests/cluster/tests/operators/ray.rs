@@ -62,14 +62,7 @@ pub async fn a_raycluster_gets_its_head_and_its_worker_groups(sandbox: Sandbox) 
     sandbox.apply(&raycluster("", "")).await?;
     assert_eq!(origins(&sandbox.all_ready(4).await?)?, all());
     assert!(sandbox.names("PodGroup").await?.is_empty());
-    let clusters = sandbox.api(RAYCLUSTER.0, RAYCLUSTER.1).await?;
-    sandbox
-        .wait_for("the RayCluster to be ready", async || {
-            let state = clusters.get("ray").await?.data["status"]["state"].take();
-            ensure!(state == "ready", "its state is {state}");
-            Ok(())
-        })
-        .await
+    sandbox.raycluster_is("ready").await
 }
 
 /// Workers that are added once it runs, by a user or by Ray's autoscaler, are placed one by one.
@@ -144,6 +137,26 @@ pub async fn each_of_two_rayclusters_alike_is_a_gang(sandbox: Sandbox) -> Result
     Ok(())
 }
 
+pub async fn a_resumed_raycluster_is_a_gang_again(sandbox: Sandbox) -> Result<()> {
+    let late = sandbox.nodes(2, 3).await?.remove(0);
+    let cluster = raycluster(&gang(4), &gang(4));
+    let cluster = sandbox.apply(&cluster).await?.remove(0);
+    sandbox.all_ready(4).await?;
+    let before = sandbox.one_gang(4, &cluster).await?;
+    sandbox.suspend_raycluster(true).await?;
+    // KubeRay goes on only when it has seen that all pods are gone.
+    sandbox.raycluster_is("suspended").await?;
+    sandbox.left_nothing().await?;
+    sandbox.cordon(&late).await?;
+    sandbox.suspend_raycluster(false).await?;
+    sandbox.none_bound(4).await?;
+    let after = sandbox.one_gang(4, &cluster).await?;
+    assert_ne!(after.uid(), before.uid());
+    sandbox.uncordon(&late).await?;
+    assert_eq!(origins(&sandbox.all_ready(4).await?)?, all());
+    Ok(())
+}
+
 pub async fn kuberay_says_why_a_pod_is_refused(sandbox: Sandbox) -> Result<()> {
     sandbox.nodes(1, 8).await?;
     sandbox.apply(&raycluster(&gang(4), &gang(3))).await?;
@@ -159,6 +172,23 @@ pub async fn kuberay_says_why_a_pod_is_refused(sandbox: Sandbox) -> Result<()> {
 }
 
 impl Sandbox {
+    async fn raycluster_is(&self, expected: &str) -> Result<()> {
+        let api = self.api(RAYCLUSTER.0, RAYCLUSTER.1).await?;
+        self.wait_for(&format!("the RayCluster to be {expected}"), async || {
+            let state = api.get("ray").await?.data["status"]["state"].take();
+            ensure!(state == expected, "its state is {state}");
+            Ok(())
+        })
+        .await
+    }
+
+    async fn suspend_raycluster(&self, suspend: bool) -> Result<()> {
+        let api = self.api(RAYCLUSTER.0, RAYCLUSTER.1).await?;
+        let patch = Patch::Merge(json!({"spec": {"suspend": suspend}}));
+        api.patch("ray", &PatchParams::default(), &patch).await?;
+        Ok(())
+    }
+
     async fn scale_small(&self, replicas: u32) -> Result<()> {
         let api = self.api(RAYCLUSTER.0, RAYCLUSTER.1).await?;
         let path = "/spec/workerGroupSpecs/0/replicas";
