@@ -242,6 +242,10 @@ pub fn all() -> Vec<Test> {
         ),
         test_in(
             Home::Schedulers,
+            better::sizes::what_is_left_of_a_gang_grows_pod_by_pod,
+        ),
+        test_in(
+            Home::Schedulers,
             better::sizes::pods_of_different_sizes_are_refused_on_yunikorn,
         ),
         test_in(
@@ -309,6 +313,10 @@ pub fn all() -> Vec<Test> {
         test_in(
             Home::ThirdParty,
             operators::ray::a_raycluster_starts_as_a_gang_and_grows_pod_by_pod,
+        ),
+        test_in(
+            Home::ThirdParty,
+            operators::ray::a_raycluster_that_has_shrunk_below_its_quorum_grows_again,
         ),
         test_in(
             Home::ThirdParty,

@@ -39,14 +39,19 @@ pub async fn pods_of_different_sizes_start_together(sandbox: Sandbox) -> Result<
         .into_iter()
         .flat_map(|scheduler| orders.map(|sizes| (scheduler, sizes)));
     let lanes = all.enumerate().map(async |(number, (scheduler, sizes))| {
-        let name = format!("{}-{number}", sandbox.namespace);
-        let lane = Sandbox::new(sandbox.cluster.clone(), &name).await?;
+        let lane = lane(&sandbox, number).await?;
         let started = start_together(&lane, scheduler, sizes).await;
-        started.with_context(|| format!("{sizes:?} on {scheduler}, in {name}"))?;
+        started.with_context(|| format!("{sizes:?} on {scheduler}, in {}", lane.namespace))?;
         lane.clear().await
     });
     futures::future::try_join_all(lanes).await?;
     Ok(())
+}
+
+/// A namespace of its own, for one of several gangs side by side.
+async fn lane(sandbox: &Sandbox, number: usize) -> Result<Sandbox> {
+    let name = format!("{}-{number}", sandbox.namespace);
+    Sandbox::new(sandbox.cluster.clone(), &name).await
 }
 
 async fn start_together(sandbox: &Sandbox, scheduler: &str, sizes: [u32; 4]) -> Result<()> {
@@ -83,5 +88,41 @@ pub async fn pods_of_different_sizes_are_refused_on_yunikorn(sandbox: Sandbox) -
     let said = String::from_utf8_lossy(&applied.stderr);
     ensure!(applied.status.code() == Some(1), "it was admitted: {said}");
     ensure!(said.contains("all pods of a gang say the same"), "{said}");
+    Ok(())
+}
+
+/// As an autoscaler takes pods away and brings others: nobody makes those that are gone again.
+pub async fn what_is_left_of_a_gang_grows_pod_by_pod(sandbox: Sandbox) -> Result<()> {
+    let all = SCHEDULERS.into_iter().chain(["native", "yunikorn"]);
+    let lanes = all.enumerate().map(async |(number, scheduler)| {
+        let lane = lane(&sandbox, number).await?;
+        let grown = grow_again(&lane, scheduler).await;
+        grown.with_context(|| format!("on {scheduler}, in {}", lane.namespace))?;
+        lane.clear().await
+    });
+    futures::future::try_join_all(lanes).await?;
+    Ok(())
+}
+
+async fn grow_again(sandbox: &Sandbox, scheduler: &str) -> Result<()> {
+    let come = async |numbers: std::ops::Range<usize>| {
+        let pods: String = numbers.map(|number| pod(scheduler, number, 1)).collect();
+        sandbox.apply(&pods).await
+    };
+    sandbox.nodes(1, 4).await?;
+    come(0..4).await?;
+    sandbox.all_bound(4).await?;
+    for number in 0..2 {
+        sandbox.delete_pod(&format!("ring-{number}")).await?;
+    }
+    sandbox
+        .wait_for("two to be left", async || {
+            let pods = sandbox.pods().await?.len();
+            ensure!(pods == 2, "there are {pods}");
+            Ok(())
+        })
+        .await?;
+    come(4..5).await?;
+    sandbox.all_bound(3).await?;
     Ok(())
 }

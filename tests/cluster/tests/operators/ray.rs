@@ -104,6 +104,20 @@ pub async fn a_raycluster_starts_as_a_gang_and_grows_pod_by_pod(sandbox: Sandbox
     sandbox.leaves_nothing("raycluster", "ray").await
 }
 
+/// As Ray's autoscaler does it with workers that have nothing to do.
+pub async fn a_raycluster_that_has_shrunk_below_its_quorum_grows_again(
+    sandbox: Sandbox,
+) -> Result<()> {
+    sandbox.nodes(1, 5).await?;
+    sandbox.apply(&raycluster(&gang(4), &gang(4))).await?;
+    sandbox.all_ready(4).await?;
+    sandbox.scale_small(0).await?;
+    sandbox.all_ready(2).await?;
+    sandbox.scale_small(1).await?;
+    sandbox.all_ready(3).await?;
+    Ok(())
+}
+
 /// As a RayService makes them from one template when it is upgraded.
 pub async fn each_of_two_rayclusters_alike_is_a_gang(sandbox: Sandbox) -> Result<()> {
     sandbox.nodes(1, 9).await?;
