@@ -7,14 +7,15 @@ use kube::core::DynamicObject;
 
 use super::bundles::missing_pods;
 use super::bundles::partners::{self, Partner};
-use super::gang_members::GangMembers;
+use super::gang_members::{GangMembers, Members};
 use super::gang_objects::{self, GangObjects, InUse};
 pub use super::gang_status::{GangStatus, State};
-use super::gang_status::{status, stranded};
+use super::gang_status::{left, status, stranded};
 use crate::gang::{Gang, Owner, Plan, Round, TimeoutAction};
 use crate::judge::{self, Judged};
 use crate::scheduler::abilities::{NewRoom, QuorumChange};
 use crate::scheduler::{self, Queue, Scheduler, Snapshot};
+use crate::workload::facts::Watched;
 use crate::workload::{Facts, Life, Origin, SeenPod, Start, Suspension, Unasked, Workload, site};
 
 /// Everything that is known when a workload is looked at.
@@ -247,10 +248,14 @@ fn follow(
             QuorumChange::Never(reason) => why = stranded(gang, &members, reason),
             QuorumChange::NotNeeded => {}
         }
-        statuses.push(GangStatus {
+        let mut now = GangStatus {
             stranded: why,
             ..status(gang, &members, &grouped.made, backend)
-        });
+        };
+        if facts.watched == Watched::ByMembers {
+            come_and_go(gang, &members, grouped, backend, &mut now);
+        }
+        statuses.push(now);
     }
     missing_pods::explain(&gangs, grouped.seen.partners, &mut statuses);
     let objects = partners::objects(grouped, plan, backend, owner, gangs, &mut statuses);
@@ -262,6 +267,29 @@ fn follow(
     }
     actions.gangs.extend(statuses);
     objects
+}
+
+/// Of pods that come and go, fewer may be left than started together. One that comes then would wait for
+/// others that nobody makes, and KAI evicts what has run below its quorum for a minute.
+fn come_and_go(
+    gang: &mut Gang<'_>,
+    members: &Members<'_>,
+    grouped: &Grouped<'_>,
+    backend: &dyn Scheduler,
+    status: &mut GangStatus,
+) {
+    let Some(left) = left(gang, members) else {
+        return;
+    };
+    let fixed = matches!(backend.abilities().quorum_change, QuorumChange::Never(_));
+    let lowered = !fixed && !grouped.made.named(&status.name).is_empty();
+    if lowered {
+        gang.keep(left);
+        status.quorum = gang.quorum();
+    }
+    if lowered || status.pending.is_empty() {
+        status.state = State::Scheduled;
+    }
 }
 
 fn sleepers(gangs: &[GangStatus], objects: &[DynamicObject]) -> Vec<DynamicObject> {

@@ -1,6 +1,7 @@
 //! How a gang stands: how many of its members exist, and how many are on nodes. Pure.
 
 use std::collections::BTreeSet;
+use std::num::NonZeroU32;
 use std::time::Duration;
 
 use k8s_openapi::jiff::Timestamp;
@@ -94,6 +95,15 @@ pub(super) fn stranded(gang: &Gang<'_>, members: &Members<'_>, why: &str) -> Opt
     })
 }
 
+/// How many are left of a gang that has started, where fewer of its pods exist than its quorum. Only the
+/// scheduler places pods, and it places none of a gang that never had a quorum.
+pub(super) fn left(gang: &Gang<'_>, members: &Members<'_>) -> Option<NonZeroU32> {
+    let bound = members.count(PodPhase::Bound);
+    let live = bound + members.count(PodPhase::Pending);
+    let few = live < gang.part.quorum() as usize;
+    NonZeroU32::new(u32::try_from(bound).ok()?).filter(|_| few)
+}
+
 /// How many members must be on nodes or done in this round: what finished in an earlier one is not
 /// made again.
 fn needed(gang: &Gang<'_>, members: &Members<'_>) -> u64 {
@@ -158,4 +168,58 @@ fn pods_age<'a>(pods: impl Iterator<Item = &'a SeenPod>) -> Option<Duration> {
 fn since(time: Timestamp) -> Duration {
     let age = Timestamp::now().duration_since(time);
     Duration::try_from(age).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::super::gang_members::GangMembers;
+    use super::*;
+    use crate::gang::{FieldPath, Identity, Level, Part, PartDraft, PartName, Role, Shape};
+
+    /// A gang that needs four.
+    fn part() -> Part {
+        let at = FieldPath::default();
+        let pods = Role {
+            name: "pods".to_owned(),
+            pods: 4,
+            completions: 4,
+            shape: Shape::default(),
+            at: at.clone(),
+        };
+        let draft = PartDraft {
+            name: PartName::whole(),
+            level: Level::Whole,
+            replicas: 1,
+            roles: vec![pods],
+            later: Vec::new(),
+            min_count: None,
+            bundle: None,
+            at,
+        };
+        draft.build().unwrap().unwrap()
+    }
+
+    #[test]
+    fn only_a_gang_that_has_started_may_be_smaller_than_its_quorum() {
+        let (part, identity) = (part(), Identity::default());
+        let gang = Gang::new(&part, identity.clone());
+        let left = |bound: usize, pending: usize| {
+            let pod = |phase| SeenPod {
+                gang: Arc::new(identity.clone()),
+                phase,
+                ..SeenPod::example()
+            };
+            let mut pods = vec![pod(PodPhase::Bound); bound];
+            pods.extend(vec![pod(PodPhase::Pending); pending]);
+            let members = GangMembers::group(&pods);
+            left(&gang, &members.of(&identity)).map(NonZeroU32::get)
+        };
+        assert_eq!(left(0, 3), None, "it waits for the fourth");
+        assert_eq!(left(1, 3), None, "it is being placed");
+        assert_eq!(left(2, 0), Some(2));
+        assert_eq!(left(2, 1), Some(2), "one that comes waits for nobody");
+        assert_eq!(left(4, 1), None);
+    }
 }

@@ -3,6 +3,7 @@
 //! A plan is made from the spec alone. A part with an identity (uid, index, attempt, round) is a
 //! gang.
 
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -137,6 +138,12 @@ impl<'p> Gang<'p> {
         let left = self.part.completions().saturating_sub(succeeded);
         let left = u32::try_from(left).unwrap_or(u32::MAX);
         self.quorum = self.part.quorum().min(left.max(1));
+    }
+
+    /// Lowers the quorum to the members that are left where pods come and go: nobody makes others for
+    /// them, and the quorum is a promise about starting.
+    pub(crate) fn keep(&mut self, left: NonZeroU32) {
+        self.quorum = self.quorum.min(left.get());
     }
 
     pub(crate) fn name(&self) -> GangName {

@@ -250,7 +250,7 @@ impl Sandbox {
     }
 }
 
-fn refused(pod: &Pod) -> bool {
+pub fn refused(pod: &Pod) -> bool {
     let status = pod.status.as_ref();
     let mut conditions = status
         .and_then(|status| status.conditions.as_ref())

@@ -256,6 +256,18 @@ pub fn all() -> Vec<Test> {
         ),
         test_in(
             Home::Schedulers,
+            better::sizes::pods_of_different_sizes_start_together,
+        ),
+        test_in(
+            Home::Schedulers,
+            better::sizes::what_is_left_of_a_gang_grows_pod_by_pod,
+        ),
+        test_in(
+            Home::Schedulers,
+            better::sizes::pods_of_different_sizes_are_refused_on_yunikorn,
+        ),
+        test_in(
+            Home::Schedulers,
             gangs::the_same_manifest_can_be_applied_again,
         ),
         test_in(
@@ -286,11 +298,55 @@ pub fn all() -> Vec<Test> {
     tests.extend([
         test_in(
             Home::ThirdParty,
-            operators::an_mpijob_gets_its_launcher_and_its_workers,
+            operators::the_samples_of_operators_are_gangs,
         ),
         test_in(
             Home::ThirdParty,
-            operators::a_raycluster_gets_its_head_and_its_worker_groups,
+            operators::mpi::an_mpijob_gets_its_launcher_and_its_workers,
+        ),
+        test_in(
+            Home::ThirdParty,
+            operators::mpi::the_launcher_and_the_workers_of_an_mpijob_are_one_gang,
+        ),
+        test_in(
+            Home::ThirdParty,
+            operators::mpi::a_launcher_that_waits_for_its_workers_joins_their_gang,
+        ),
+        test_in(
+            Home::ThirdParty,
+            operators::mpi::a_launcher_that_is_counted_too_early_is_missed,
+        ),
+        test_in(
+            Home::ThirdParty,
+            operators::mpi::a_resumed_mpijob_is_a_gang_again,
+        ),
+        test_in(
+            Home::ThirdParty,
+            operators::mpi::the_mpi_operator_says_why_a_pod_is_refused,
+        ),
+        test_in(
+            Home::ThirdParty,
+            operators::ray::a_raycluster_gets_its_head_and_its_worker_groups,
+        ),
+        test_in(
+            Home::ThirdParty,
+            operators::ray::a_raycluster_starts_as_a_gang_and_grows_pod_by_pod,
+        ),
+        test_in(
+            Home::ThirdParty,
+            operators::ray::a_raycluster_that_has_shrunk_below_its_quorum_grows_again,
+        ),
+        test_in(
+            Home::ThirdParty,
+            operators::ray::each_of_two_rayclusters_alike_is_a_gang,
+        ),
+        test_in(
+            Home::ThirdParty,
+            operators::ray::a_resumed_raycluster_is_a_gang_again,
+        ),
+        test_in(
+            Home::ThirdParty,
+            operators::ray::kuberay_says_why_a_pod_is_refused,
         ),
     ]);
     tests.extend(matrix::all());

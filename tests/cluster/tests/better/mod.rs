@@ -6,5 +6,6 @@ pub mod kinds;
 pub mod koordinator;
 pub mod native;
 pub mod partners;
+pub mod sizes;
 pub mod volcano;
 pub mod yunikorn;

@@ -9,6 +9,8 @@ mod pods;
 mod replica;
 mod table;
 
+pub use cell::CHANCE;
+
 use crate::fleet::Home;
 use crate::runner::{Test, named};
 
