@@ -130,6 +130,23 @@ pub async fn what_a_stored_pod_declares_cannot_change(sandbox: Sandbox) -> Resul
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         anyhow::Ok((output.status.success(), said))
     };
+    // A policy holds a moment after it was written.
+    sandbox
+        .wait_for("the policy to hold", async || {
+            let what = "muster.dev/min-count=1";
+            let args = [
+                "annotate",
+                "pod",
+                "a",
+                what,
+                "--overwrite",
+                "--dry-run=server",
+            ];
+            let tried = sandbox.kubectl(&args, "").await?;
+            ensure!(!tried.status.success(), "it does not");
+            Ok(())
+        })
+        .await?;
     for (verb, what) in [
         ("annotate", "muster.dev/min-count=1"),
         ("annotate", "muster.dev/gang-name=chain"),
