@@ -4,7 +4,7 @@
 //! are escaped, what is already there is left out, and nothing is tested or replaced that the
 //! object does not have. So a second run on the result is an empty patch.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use json_patch::jsonptr::PointerBuf;
 use json_patch::{AddOperation, Patch, PatchOperation, RemoveOperation};
@@ -17,6 +17,8 @@ use crate::workload::view::{Entries, Meta};
 /// A patch under construction.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct PatchBuilder {
+    /// Objects that are missing. Made once and before all else, however many entries go into them.
+    missing: BTreeSet<Vec<String>>,
     operations: Vec<PatchOperation>,
     metadata: Vec<Metadata>,
 }
@@ -39,6 +41,13 @@ struct Entering {
 
 impl PatchBuilder {
     pub(crate) fn finish(mut self) -> Patch {
+        let operations = std::mem::take(&mut self.operations);
+        // A path comes before all that are longer than it.
+        for path in std::mem::take(&mut self.missing) {
+            let path = path.iter().map(String::as_str);
+            self.set(path, Value::Object(Map::new()));
+        }
+        self.operations.extend(operations);
         for metadata in std::mem::take(&mut self.metadata) {
             let base: Vec<&str> = metadata.base.iter().map(String::as_str).collect();
             if !metadata.exists {
@@ -58,16 +67,14 @@ impl PatchBuilder {
         }));
     }
 
-    /// Creates objects that are missing, outermost first.
+    /// Creates objects that are missing.
     pub(crate) fn create(&mut self, missing: &[Vec<String>]) {
-        for path in missing {
-            let path = path.iter().map(String::as_str);
-            self.set(path, Value::Object(Map::new()));
-        }
+        self.missing.extend(missing.iter().cloned());
     }
 
     /// Adds all of another patch of the same object.
     pub(crate) fn append(&mut self, other: Self) {
+        self.missing.extend(other.missing);
         self.operations.extend(other.operations);
         for metadata in other.metadata {
             match self.metadata.iter_mut().find(|m| m.base == metadata.base) {

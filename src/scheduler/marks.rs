@@ -23,6 +23,11 @@ pub struct Marks {
 }
 
 impl Marks {
+    /// Whether there is nothing to write.
+    pub(crate) fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
     /// What its annotations take of the room that an object's have.
     pub fn annotations_size(&self) -> usize {
         let annotations = self.annotations.iter();

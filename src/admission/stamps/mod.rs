@@ -209,6 +209,7 @@ pub(crate) fn stamp_round(
         }
         any = true;
         if site.meta.map(|meta| child::round(meta)).unwrap_or_default() != round {
+            patch.create(&site.missing);
             patch.metadata(&site.tokens(), site.meta, &none, &annotations);
         }
     }

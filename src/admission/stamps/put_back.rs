@@ -31,11 +31,14 @@ pub(crate) fn put_back(old: &dyn Workload, new: &dyn Workload, before: &Judged) 
         keep_dropped(&mut marks.annotations, |key| {
             dropped(was.annotation(key), site.annotation(key))
         });
-        let present = site.pods.is_some_and(|pods| pods.spec.present);
-        // Kubernetes fills in its own name by itself.
-        let ours = present && !backend.entry().is_filled_in();
+        // Kubernetes fills in its own name by itself. A spec that was dropped too is made.
+        let ours = site.pods.is_some() && !backend.entry().is_filled_in();
         let name = dropped(was.scheduler_name(), site.scheduler_name());
         marks.scheduler_name = name.filter(|_| ours);
+        if marks.is_empty() {
+            continue;
+        }
+        patch.create(&site.missing);
         write(&mut patch, site, &marks);
     }
     patch

@@ -101,13 +101,12 @@ impl Change {
             Place::Field(tokens) => patch.set(tokens.iter().map(String::as_str), value),
             Place::Entry { base, map, key } => {
                 let sites = new.sites();
+                let site = sites.iter().find(|site| site.path == *base);
                 let meta = match base.is_empty() {
                     true => Some(new.meta()),
-                    false => sites
-                        .iter()
-                        .find(|site| site.path == *base)
-                        .and_then(|site| site.meta),
+                    false => site.and_then(|site| site.meta),
                 };
+                patch.create(site.map_or(&[], |site| &site.missing));
                 let text = value.as_str().unwrap_or_default().to_owned();
                 let entry = BTreeMap::from([(key.as_str(), text)]);
                 let none = BTreeMap::new();
