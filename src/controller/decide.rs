@@ -270,7 +270,7 @@ fn follow(
 }
 
 /// Of pods that come and go, fewer may be left than started together. One that comes then would wait for
-/// others that nobody makes, and KAI evicts what has run below its quorum for a minute.
+/// others that nobody makes.
 fn come_and_go(
     gang: &mut Gang<'_>,
     members: &Members<'_>,

@@ -36,6 +36,8 @@ pub(crate) struct PodSpec<'a> {
     #[serde(borrow)]
     pub(crate) scheduler_name: Option<Text<'a>>,
     #[serde(borrow)]
+    pub(crate) node_name: Option<Text<'a>>,
+    #[serde(borrow)]
     priority_class_name: Option<Text<'a>>,
     #[serde(borrow)]
     scheduling_group: Option<&'a RawValue>,

@@ -63,6 +63,12 @@ pub(in crate::workload) fn read(pods: &Pods<'_>) -> Reading {
             "the pod's resource requests add up to more than a quantity can hold",
         ));
     }
+    if pods.spec.node_name.is_some() {
+        errors.push(FieldError::forbidden(
+            spec.child("nodeName"),
+            "no scheduler places a pod that names its node: it cannot start together with others",
+        ));
+    }
     shape.controller_labels = CONTROLLER_LABELS;
     let wanted = u64::try_from(min_count.value).unwrap_or(1);
     let draft = PartDraft {
