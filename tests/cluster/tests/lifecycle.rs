@@ -164,6 +164,16 @@ pub async fn a_gang_that_is_resumed_while_its_old_pods_die_is_not_said_to_be_pla
             .patch_jobset(json!({"spec": {"suspend": suspend}}))
             .await?;
         sandbox.condition(reason).await?;
+        // JobSet suspends its Jobs one after another: a Job that never was keeps its pods.
+        sandbox
+            .wait_for("the old pods to be going", async || {
+                let pods = sandbox.pods().await?;
+                let stays = |pod: &&Pod| pod.metadata.deletion_timestamp.is_none();
+                let left = pods.iter().filter(stays).count();
+                ensure!(!suspend || left == 0, "{left} are not");
+                Ok(())
+            })
+            .await?;
     }
     sandbox
         .wait_for("the pods of both rounds", async || {

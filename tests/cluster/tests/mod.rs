@@ -76,7 +76,7 @@ pub fn all() -> Vec<Test> {
         test(pods::words::what_a_stored_pod_declares_cannot_change),
         test(pods::words::a_gang_that_waits_is_told_of_its_first_pod),
         test(pods::owners::the_gang_of_a_deployment_belongs_to_the_deployment),
-        test(pods::owners::a_deployment_that_scales_keeps_its_quorum),
+        test(pods::owners::a_deployment_that_grows_keeps_its_quorum_and_one_that_shrinks_goes_on),
         test(pods::owners::a_gang_outlives_the_pods_that_own_it_and_goes_with_the_last),
         test(pods::owners::a_pod_that_is_being_deleted_is_no_member),
         test(endings::a_finished_gang_leaves_nothing),
