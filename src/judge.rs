@@ -30,8 +30,19 @@ pub(crate) fn new(
     cluster: &Snapshot,
     unasked: Unasked,
 ) -> Judged {
-    let mut reading = workload.read(unasked);
     let stored = old.and_then(|old| old.meta().annotation(keys::SCHEDULER));
+    keeping(workload, stored, namespace, cluster, unasked)
+}
+
+/// The same for one whose gang has a scheduler already.
+pub(crate) fn keeping(
+    workload: &dyn Workload,
+    stored: Option<&str>,
+    namespace: &str,
+    cluster: &Snapshot,
+    unasked: Unasked,
+) -> Judged {
+    let mut reading = workload.read(unasked);
     if let (None, Some(stored)) = (workload.meta().annotation(keys::SCHEDULER), stored) {
         let kind = scheduler::parse(stored);
         let policy = &mut reading.plan.policy;

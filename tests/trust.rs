@@ -278,3 +278,26 @@ fn a_workload_with_a_generated_name_keeps_its_seal() {
     let decision = decide(Phase::Validate, &jobset::KIND, object, "ml", &cluster);
     assert!(matches!(decision, Ok(Decision::Allow { .. })));
 }
+
+/// A gang that pods declare has no stamp of a workload's, and there is nobody to ask.
+#[test]
+fn a_pod_that_says_both_that_it_is_stamped_and_that_it_declares_a_gang_is_refused_at_once() {
+    let pod = json!({
+        "metadata": {
+            "name": "ring-0",
+            "labels": {"muster.dev/gang": "all", "muster.dev/gang-name": "ring"},
+            "annotations": {
+                "muster.dev/gang-name": "ring",
+                "muster.dev/min-count": "2",
+                STAMP: r#"{"scheduler":"native","level":"Whole","size":2,"quorum":2}"#,
+            },
+        },
+        "spec": {"containers": []},
+    });
+    let cluster = cluster(1);
+    for phase in [Phase::Mutate, Phase::Validate] {
+        let answer = decide(phase, &pods::KIND, (None, &pod), "ml", &cluster);
+        let said = refusal(answer.unwrap());
+        assert!(said.contains("Muster has not sealed this stamp"), "{said}");
+    }
+}

@@ -15,7 +15,7 @@ use crate::judge;
 use crate::scheduler::{self, LinkSite, Marks, Resume, Scheduler, Snapshot};
 use crate::workload::child::{self, Child, Holder, Marked, Pods, Relabelled};
 use crate::workload::facts::{Arrival, Prepared};
-use crate::workload::{identify, keys, object};
+use crate::workload::{identify, keys, object, pods};
 
 pub(crate) fn decide(
     phase: Phase,
@@ -30,7 +30,7 @@ pub(crate) fn decide(
         return Ok(Decided::untouched());
     }
     if !child.is_stamped() {
-        return Ok(declarer(review, child));
+        return Ok(declarer(phase, review, child));
     }
     match trust::of(child, review.namespace(), cluster)? {
         Trust::Good => Ok(link(phase, review, child, old, cluster)),
@@ -101,12 +101,15 @@ pub(super) fn deny(errors: Vec<FieldError>) -> Decided {
 
 /// An object that is not a stamped child and asks for a gang itself, which this version does not
 /// support.
-fn declarer(review: &Review<'_>, child: &Child<'_>) -> Decided {
+fn declarer(phase: Phase, review: &Review<'_>, child: &Child<'_>) -> Decided {
     let meta = child.meta;
     let asks = |key: &&str| !matches!(meta.annotation(key), None | Some("Off"));
     let asked = [keys::GANG_MODE, keys::GANG_NAME].into_iter().find(asks);
-    let Some(key) = asked.filter(|_| review.operation == Operation::Create) else {
+    if review.operation != Operation::Create {
         return Decided::untouched();
+    }
+    let Some(key) = asked else {
+        return stray(phase, child);
     };
     let at = FieldPath::new("metadata").child("annotations").key(key);
     let owner = meta.controller_kind();
@@ -123,6 +126,26 @@ fn declarer(review: &Review<'_>, child: &Child<'_>) -> Decided {
         "{at}: the {owner} was created without Muster, so this {kind} does not run as a gang; \
          recreate the {owner}"
     ))
+}
+
+/// A pod with keys that make no gang: most likely a slip of the pen. One that a controller makes is let
+/// in with a warning, because nobody could mend it where it is refused.
+fn stray(phase: Phase, child: &Child<'_>) -> Decided {
+    let metadata = FieldPath::new("metadata");
+    let errors = match child.is_pod() {
+        true => pods::undeclared(&metadata, Some(child.meta)),
+        false => Vec::new(),
+    };
+    match (child.meta.controller_kind(), phase) {
+        _ if errors.is_empty() => Decided::untouched(),
+        (None, _) => deny(errors),
+        (Some(_), Phase::Mutate) => Decided::untouched(),
+        (Some(_), Phase::Validate) => {
+            let warnings = errors.iter().map(ToString::to_string);
+            Decision::allow(PatchBuilder::default().finish(), warnings.collect())
+                .about(String::new())
+        }
+    }
 }
 
 /// A stamped child, its gang, and what it must carry.

@@ -69,8 +69,15 @@ fn mark(new: &Maker<'_>, old: Option<&Maker<'_>>) -> Decided {
 
 /// What old and new pods must agree on, and an update changes.
 fn changed(old: &Maker<'_>, new: &Maker<'_>) -> Vec<FieldError> {
-    let (Some(before), Some(after)) = (&old.fixed, &new.fixed) else {
-        return Vec::new();
+    let (before, after) = match (&old.fixed, &new.fixed) {
+        (Some(before), Some(after)) => (before, after),
+        (None, Some(after)) if old.template.is_none() => {
+            let detail = "its pods run without a gang, and new ones would wait for others that are not \
+                          made before one of them runs: recreate it to make a gang of them";
+            let at = after.fields.keys().next().cloned().unwrap_or_default();
+            return vec![FieldError::forbidden(at, detail)];
+        }
+        _ => return Vec::new(),
     };
     let fields = before.fields.keys().chain(after.fields.keys());
     let mut fields: Vec<_> = fields

@@ -23,19 +23,27 @@ pub(super) fn decide(
     cluster: &Snapshot,
 ) -> Result<Decided, Unanswerable> {
     let namespace = review.namespace();
-    let judged = judge::new(pod, None, namespace, cluster, Unasked::NoGang);
+    let name = pods::name(child.meta);
+    let stands = match &name {
+        Ok(name) => cluster.standing.of(namespace, name),
+        Err(_) => Ok(Stands::default()),
+    };
+    let stands = stands.map_err(|Unlisted| Unanswerable::PodsNotSeen)?;
+    // A gang keeps its scheduler when the label of its namespace changes.
+    let agreed = stands.agreed.as_ref();
+    let chosen = agreed.and_then(|(terms, _)| terms.get(keys::SCHEDULER));
+    let chosen = chosen.map(String::as_str);
+    let judged = judge::keeping(pod, chosen, namespace, cluster, Unasked::NoGang);
     let Some(gang) = Declared::of(&judged) else {
         return Ok(answer(phase, judged));
     };
     if pods::spoken_by(child.meta) == Some(gang.backend.kind()) {
         return Ok(left(phase, &gang, child));
     }
-    let name = match pods::name(child.meta) {
+    let name = match name {
         Ok(name) => name,
         Err(error) => return Ok(deny(vec![error])),
     };
-    let stands = cluster.standing.of(namespace, &name);
-    let stands = stands.map_err(|Unlisted| Unanswerable::PodsNotSeen)?;
     let stamp = gang.stamp();
     if let Some(error) = disagrees(&stands, &stamp, &name) {
         return Ok(deny(vec![error]));

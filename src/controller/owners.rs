@@ -3,13 +3,13 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use kube::api::Api;
 use kube::core::{DynamicObject, ObjectMeta};
 use kube::{Client, ResourceExt as _};
 
 use super::write::resource;
-use crate::gang::name::is_dns_subdomain;
 use crate::gang::{Owner, Reference};
 use crate::workload::{SeenPod, object, pods};
 
@@ -30,7 +30,10 @@ pub(super) struct Owners {
 
 /// What is above a controller of a namespace. By all that a pod says of it: the uid alone may be that of
 /// somebody else's.
-type Known = HashMap<(String, Reference), Reference>;
+type Known = HashMap<(String, Reference), (Instant, Reference)>;
+
+/// A controller keeps its uid when another adopts it: what is above it is asked for again.
+const AGAIN: Duration = Duration::from_secs(30);
 
 /// A controller is gone, or another object has its name.
 struct Gone;
@@ -98,12 +101,14 @@ impl Owners {
         controller: &Reference,
     ) -> Result<Result<Reference, Gone>, kube::Error> {
         let key = (namespace.to_owned(), controller.clone());
-        if let Some(known) = self.lock().get(&key) {
-            return Ok(Ok(known.clone()));
+        let known = self.lock().get(&key).cloned();
+        if let Some((_, known)) = known.filter(|(asked, _)| asked.elapsed() < AGAIN) {
+            return Ok(Ok(known));
         }
         let mut top = controller.clone();
         for _ in 0..MAX_STEPS {
-            // Whoever may create a pod writes this, and it becomes part of a path.
+            // Whoever may create a pod writes this, and it becomes part of a path: the version is the
+            // table's, and the name was checked when the pod was read.
             let group = top
                 .api_version
                 .split_once('/')
@@ -112,9 +117,6 @@ impl Owners {
                 // Of other kinds Muster may not read anything: they are taken to be the highest.
                 break;
             };
-            if !is_dns_subdomain(&top.name) {
-                return Ok(Err(Gone));
-            }
             let kind = resource(kind.group, kind.version, kind.name);
             let api: Api<DynamicObject> =
                 Api::namespaced_with(self.client.clone(), namespace, &kind);
@@ -136,7 +138,7 @@ impl Owners {
         if known.len() >= MAX_KNOWN {
             known.clear();
         }
-        known.insert(key, top.clone());
+        known.insert(key, (Instant::now(), top.clone()));
         Ok(Ok(top))
     }
 
@@ -148,12 +150,13 @@ impl Owners {
 fn controller_of(meta: &ObjectMeta) -> Option<Reference> {
     let mut owners = meta.owner_references.iter().flatten();
     let owner = owners.find(|owner| owner.controller == Some(true))?;
-    Some(Reference {
+    let reference = Reference {
         api_version: owner.api_version.clone(),
         kind: owner.kind.clone(),
         name: owner.name.clone(),
         uid: owner.uid.clone(),
-    })
+    };
+    reference.checked()
 }
 
 fn live(pods: &[SeenPod]) -> impl Iterator<Item = &SeenPod> {

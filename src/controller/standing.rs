@@ -94,6 +94,7 @@ fn read(pod: &WatchedPod) -> Option<DeclaredPod> {
         pod: pod.name_any(),
         round: child::round(&pod.metadata),
         presence,
+        created: pod.metadata.creation_timestamp.as_ref().map(|time| time.0),
         terms: PodStamp::of(&stamp).terms,
     })
 }

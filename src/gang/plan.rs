@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use super::field::FieldError;
 use super::limits::MAX_GANGS;
-use super::name::{Attempt, GangName, Identity};
+use super::name::{Attempt, GangName, Identity, is_dns_subdomain};
 use super::part::{Level, Part, too_many_gangs};
 use super::policy::Policy;
 
@@ -107,6 +107,23 @@ pub(crate) struct Reference {
     pub(crate) uid: String,
 }
 
+impl Reference {
+    /// The same, if it can be an object at all. The apiserver checks next to nothing of a pod's owners,
+    /// which whoever may create the pod writes.
+    pub(crate) fn checked(self) -> Option<Self> {
+        /// Longer than any uid, kind or version.
+        const MAX: usize = 253;
+        let plain = |text: &str| {
+            let known = |c: char| c.is_ascii_alphanumeric() || "-./".contains(c);
+            !text.is_empty() && text.len() <= MAX && text.chars().all(known)
+        };
+        let fits = [&self.api_version, &self.kind, &self.uid]
+            .iter()
+            .all(|text| plain(text));
+        (fits && is_dns_subdomain(&self.name)).then_some(self)
+    }
+}
+
 /// A part with an identity: the pods that are bound together or not at all.
 #[derive(Debug, Clone)]
 pub struct Gang<'p> {
@@ -148,5 +165,29 @@ impl<'p> Gang<'p> {
 
     pub(crate) fn name(&self) -> GangName {
         self.identity.name()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_owner_that_can_be_no_object_is_none() {
+        let owner = |name: &str, kind: &str| {
+            let reference = Reference {
+                api_version: "foo.example/v1".to_owned(),
+                kind: kind.to_owned(),
+                name: name.to_owned(),
+                uid: "8f2d2d52-3a0e-4d4f-9a44-6a4c4f6d3b7e".to_owned(),
+            };
+            reference.checked().is_some()
+        };
+        assert!(owner("train.v2", "Foo"));
+        for name in ["", "../../x", "a b", "é", &"n".repeat(254)] {
+            assert!(!owner(name, "Foo"), "{name}");
+        }
+        assert!(!owner("train", "") && !owner("train", &"k".repeat(254)));
+        assert!(!owner("train", "Foo?x"));
     }
 }

@@ -9,6 +9,8 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use k8s_openapi::jiff::Timestamp;
+
 use super::name::Round;
 
 /// What all pods of such a gang say alike: fields, and what they say.
@@ -94,6 +96,8 @@ pub(crate) struct DeclaredPod {
     pub(crate) pod: String,
     pub(crate) round: Round,
     pub(crate) presence: Presence,
+    /// When it was created: what the oldest says counts.
+    pub(crate) created: Option<Timestamp>,
     pub(crate) terms: Terms,
 }
 
@@ -107,14 +111,16 @@ pub(crate) enum Presence {
 
 #[derive(Debug, Default)]
 struct Gang {
-    pods: HashMap<Arc<str>, (Round, Presence, Arc<Terms>)>,
-    /// The latest round first, and of that the pods that are here first.
-    order: BTreeSet<(Reverse<Round>, Presence, Arc<str>)>,
+    pods: HashMap<Arc<str>, (Place, Arc<Terms>)>,
+    /// The latest round first, of that the pods that are here first, and of these the oldest.
+    order: BTreeSet<(Place, Arc<str>)>,
 }
+
+type Place = (Reverse<Round>, Presence, Option<Timestamp>);
 
 impl Gang {
     fn stands(&self) -> Stands {
-        let Some((Reverse(round), presence, pod)) = self.order.first() else {
+        let Some(((Reverse(round), presence, _), pod)) = self.order.first() else {
             return Stands::default();
         };
         match presence {
@@ -123,7 +129,7 @@ impl Gang {
                 agreed: self
                     .pods
                     .get(pod)
-                    .map(|(.., terms)| (Arc::clone(terms), Arc::clone(pod))),
+                    .map(|(_, terms)| (Arc::clone(terms), Arc::clone(pod))),
             },
             Presence::Leaving => Stands {
                 round: round.next(),
@@ -133,8 +139,8 @@ impl Gang {
     }
 
     fn remove(&mut self, pod: &str) {
-        if let Some((name, (round, presence, _))) = self.pods.remove_entry(pod) {
-            self.order.remove(&(Reverse(round), presence, name));
+        if let Some((name, (place, _))) = self.pods.remove_entry(pod) {
+            self.order.remove(&(place, name));
         }
     }
 
@@ -145,10 +151,9 @@ impl Gang {
             .filter(|terms| **terms == pod.terms)
             .unwrap_or_else(|| Arc::new(pod.terms));
         let name: Arc<str> = pod.pod.into();
-        let (round, presence) = (pod.round, pod.presence);
-        self.order
-            .insert((Reverse(round), presence, Arc::clone(&name)));
-        self.pods.insert(name, (round, presence, terms));
+        let place = (Reverse(pod.round), pod.presence, pod.created);
+        self.order.insert((place, Arc::clone(&name)));
+        self.pods.insert(name, (place, terms));
     }
 }
 
@@ -220,6 +225,7 @@ mod tests {
             pod: name.to_owned(),
             round: Round(round),
             presence,
+            created: None,
             terms: Terms::from([("min-count".to_owned(), quorum.to_owned())]),
         }
     }

@@ -11,7 +11,7 @@ use crate::gang::WorkloadRef;
 use crate::gang::seal::{Bearer, Called, StampHash, Verdict};
 use crate::gang::{Carrier, FieldError, FieldPath, Member, Round, Seals, Shape, Stamp};
 
-use super::facts::Facts;
+use super::facts::{Facts, Watched};
 use super::keys;
 use super::object::workloads;
 use super::template::{ExistingLink, PodSpec, existing_link};
@@ -175,6 +175,8 @@ pub(crate) fn proof(child: &dyn Marked, namespace: &str, seals: &Seals) -> Optio
     };
     Some(match seals.check(&bearer, text) {
         Verdict::Good => Proof::Sealed,
+        // A pod vouches for nobody: its own gang has no stamp of this kind.
+        _ if parent.watched == Watched::ByMembers => Proof::None,
         Verdict::Unsealed | Verdict::Unknown | Verdict::Broken => {
             // The apiserver checks labels after the first phase: this may be any text.
             match WorkloadRef::checked(namespace, workload) {

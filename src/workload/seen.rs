@@ -58,6 +58,7 @@ impl SeenPod {
                 true => Presence::Leaving,
                 false => Presence::Here,
             },
+            created: self.created,
             terms: PodStamp::of(self.stamp.as_deref()?).terms,
         })
     }

@@ -16,6 +16,7 @@ use crate::controller::decide::{Actions, GangStatus};
 use crate::controller::report::few::{LONGEST, cut, few};
 use crate::controller::report::gang_history::GangHistory;
 use crate::controller::write::Done;
+use crate::gang::field::shorten;
 use crate::gang::{Reference, TimeoutAction};
 
 /// A gang that waits no longer than this is not worth an event.
@@ -291,7 +292,12 @@ impl EventPublisher {
         // minutes as the first one again, and its text is lost. What is told twice is decided here.
         let recorder = Recorder::new(self.client.clone(), reporter);
         if let Err(error) = recorder.publish(&event, &reference).await {
-            tracing::warn!(%error, reason = notice.reason, "an event could not be written");
+            let error = shorten(error.to_string());
+            tracing::warn!(
+                error,
+                reason = notice.reason,
+                "an event could not be written"
+            );
         }
     }
 }

@@ -29,7 +29,7 @@ pub(super) use facts::KNOBS;
 pub(super) use name::revision_key;
 pub(crate) use name::{identity, name};
 pub(crate) use own::{Own, seen, stand_in};
-pub(super) use read::undeclared;
+pub(crate) use read::undeclared;
 pub(crate) use read::{ROLE, speaks_dialect, translated};
 pub(crate) use stamp::{PodStamp, difference, place};
 

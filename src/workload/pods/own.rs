@@ -120,11 +120,14 @@ pub(crate) fn seen(text: &str, home: &str) -> Option<SeenPod> {
         unscheduled,
         own: Some(Arc::new(Own {
             pod: meta.name.as_deref().unwrap_or_default().to_owned(),
-            controller: controller.map(|owner| Reference {
-                api_version: owner.api_version,
-                kind: owner.kind,
-                name: owner.name,
-                uid: owner.uid,
+            controller: controller.and_then(|owner| {
+                let reference = Reference {
+                    api_version: owner.api_version,
+                    kind: owner.kind,
+                    name: owner.name,
+                    uid: owner.uid,
+                };
+                reference.checked()
             }),
             need: Arc::new(need),
         })),

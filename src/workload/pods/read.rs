@@ -220,7 +220,7 @@ pub(crate) fn translated(plan: &Plan, meta: &Meta<'_>) -> BTreeMap<&'static str,
 
 /// Refuses keys of Muster's in a template that declares no gang. What Muster stamps there it has
 /// written itself.
-pub(in crate::workload) fn undeclared(at: &FieldPath, meta: Option<&Meta<'_>>) -> Vec<FieldError> {
+pub(crate) fn undeclared(at: &FieldPath, meta: Option<&Meta<'_>>) -> Vec<FieldError> {
     let mut errors: Vec<FieldError> = keys::check(&POD, at, meta).collect();
     let annotations = at.child("annotations");
     let found = meta.into_iter().flat_map(Meta::annotations);
