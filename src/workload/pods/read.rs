@@ -50,8 +50,12 @@ pub(in crate::workload) fn read(pods: &Pods<'_>) -> Reading {
     let Some(min_count) = declared.min_count else {
         return reading;
     };
-    if min_count.value < 1 {
-        let error = FieldError::invalid(min_count.at, min_count.value, "must be at least 1");
+    if !(1..=i64::from(i32::MAX)).contains(&min_count.value) {
+        let detail = format!(
+            "must be from 1 to {}, the most that a scheduler counts",
+            i32::MAX
+        );
+        let error = FieldError::invalid(min_count.at, min_count.value, detail);
         errors.push(error);
         return reading;
     }
