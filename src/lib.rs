@@ -42,7 +42,7 @@
 //! | role | the pods of a part that come from one template |
 //! | quorum | how many members must fit before any is bound; all by default |
 //! | attempt | counts the restarts of a workload: a new attempt is a new gang, with a new name |
-//! | round | counts suspend-and-resume within one attempt: a resumed gang is a new gang too |
+//! | round | counts suspend-and-resume within one attempt, and the lives of a gang that its pods declare: each is a new gang |
 //! | bundle | several gangs that are bound together or not at all, each with its own quorum |
 //! | stamp | what Muster writes on templates when the workload is created, so that the admission of a child needs nothing but the child |
 //! | seal | a keyed hash on a stamp, by which Muster knows that it wrote it, and for whom |
