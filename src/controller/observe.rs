@@ -45,12 +45,8 @@ pub struct Condition {
 /// Reads a member; `None` for a pod that does not tell its gang.
 pub fn read(pod: &WatchedPod, seals: &Seals) -> Option<SeenPod> {
     let status = pod.status.as_ref();
-    let phase = match status.and_then(|status| status.phase.as_deref()) {
-        Some("Succeeded") => PodPhase::Succeeded,
-        Some("Failed") => PodPhase::Failed,
-        _ if pod.spec.node_name.is_some() => PodPhase::Bound,
-        _ => PodPhase::Pending,
-    };
+    let phase = status.and_then(|status| status.phase.as_deref());
+    let phase = PodPhase::of(phase, pod.spec.node_name.as_deref());
     SeenPod::read(&pod.metadata, phase, status.and_then(unscheduled), seals)
 }
 

@@ -154,6 +154,16 @@ pub enum PodPhase {
 }
 
 impl PodPhase {
+    /// From the phase as the API says it, and the node.
+    pub(crate) fn of(phase: Option<&str>, node: Option<&str>) -> Self {
+        match (phase, node) {
+            (Some("Succeeded"), _) => Self::Succeeded,
+            (Some("Failed"), _) => Self::Failed,
+            (_, Some(_)) => Self::Bound,
+            (_, None) => Self::Pending,
+        }
+    }
+
     /// Whether the pod still counts for its gang's objects.
     pub(crate) fn is_live(self) -> bool {
         matches!(self, Self::Pending | Self::Bound)

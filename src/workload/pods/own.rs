@@ -38,7 +38,6 @@ pub(crate) struct Need {
 #[serde(rename_all = "camelCase", default)]
 struct Stored {
     metadata: StoredMeta,
-    spec: StoredSpec,
     status: Status,
 }
 
@@ -60,12 +59,6 @@ struct OwnerReference {
 }
 
 #[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct StoredSpec {
-    node_name: Option<String>,
-}
-
-#[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Status {
     phase: Option<String>,
@@ -81,7 +74,8 @@ struct Condition {
     message: Option<String>,
 }
 
-/// Reads a stored pod of the namespace `home`, unless it says so itself; `None` for one that Muster has not admitted as a member of a gang of its own.
+/// Reads a stored pod, of the namespace `home` where it does not say so; `None` for one that Muster has
+/// not admitted as a member of a gang that it declares.
 pub(crate) fn seen(text: &str, home: &str) -> Option<SeenPod> {
     let pod: Pod<'_> = serde_json::from_str(text).ok()?;
     let stored: Stored = serde_json::from_str(text).ok()?;
@@ -98,12 +92,7 @@ pub(crate) fn seen(text: &str, home: &str) -> Option<SeenPod> {
     let mut owners = stored.metadata.owner_references.into_iter();
     let controller = owners.find(|owner| owner.controller);
     let Status { phase, conditions } = stored.status;
-    let phase = match phase.as_deref() {
-        Some("Succeeded") => PodPhase::Succeeded,
-        Some("Failed") => PodPhase::Failed,
-        _ if stored.spec.node_name.is_some() => PodPhase::Bound,
-        _ => PodPhase::Pending,
-    };
+    let phase = PodPhase::of(phase.as_deref(), pod.spec.node_name.as_deref());
     let waits = |c: &Condition| c.kind == "PodScheduled" && c.status == "False";
     let unscheduled = conditions.into_iter().find(waits).and_then(|c| c.message);
     Some(SeenPod {

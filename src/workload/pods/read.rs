@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use super::facts::{CONTROLLER_LABELS, KIND, KNOBS, POD};
 use super::name::{MAX_NAME, itself, revision_key};
+use super::stamp::said;
 use crate::gang::name::is_dns_subdomain;
 use crate::gang::{
     BundleName, FieldError, FieldPath, Level, Located, PartDraft, PartName, PartnerRef, Plan,
@@ -187,38 +188,16 @@ pub(crate) fn speaks_dialect(meta: &Meta<'_>) -> bool {
 /// What a plan says in Muster's own words, for a pod that says it in others: whatever reads the pod later
 /// reads these.
 pub(crate) fn translated(plan: &Plan, meta: &Meta<'_>) -> BTreeMap<&'static str, String> {
-    let policy = &plan.policy;
-    let part = plan.parts.first();
     let name = dialect::name_of(meta).filter(|_| speaks_dialect(meta));
-    let with = policy.bundle_with.as_ref().map(|with| {
-        let names = with.value.iter().map(|other| other.named_by(KIND.name));
-        names.collect::<Vec<_>>().join(", ")
-    });
-    let said = [
-        (keys::GANG_NAME, name.map(str::to_owned)),
-        (keys::MIN_COUNT, part.map(|part| part.quorum().to_string())),
-        (
-            keys::TIMEOUT,
-            policy
-                .timeout
-                .as_ref()
-                .map(|t| format!("{}s", t.value.as_secs().max(1))),
-        ),
-        (
-            keys::STRICTNESS,
-            policy.strictness.as_ref().map(|s| format!("{:?}", s.value)),
-        ),
-        (
-            keys::BUNDLE,
-            part.and_then(|part| part.bundle())
-                .map(|bundle| bundle.value.as_str().to_owned()),
-        ),
-        (keys::BUNDLE_WITH, with),
-    ];
-    let said = said.into_iter().filter(|_| name.is_some());
-    let unsaid = said.filter(|(key, _)| meta.annotation(key).is_none());
-    unsaid
-        .filter_map(|(key, value)| Some((key, value?)))
+    let Some(name) = name else {
+        return BTreeMap::new();
+    };
+    let timeout = plan.policy.timeout.as_ref();
+    let timeout = timeout.map(|t| format!("{}s", t.value.as_secs().max(1)));
+    let timeout = timeout.map(|timeout| (keys::TIMEOUT, timeout));
+    let said = said(plan).chain(timeout);
+    let said = said.chain([(keys::GANG_NAME, name.to_owned())]);
+    said.filter(|(key, _)| meta.annotation(key).is_none())
         .collect()
 }
 

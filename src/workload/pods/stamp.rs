@@ -5,8 +5,9 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::facts::KIND;
 use crate::gang::standing::Terms;
-use crate::gang::{FieldPath, Plan, SchedulerKind, Stamp, Words, keys};
+use crate::gang::{FieldPath, Part, Plan, SchedulerKind, Stamp, Words, keys};
 
 /// The words of the stamp.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -23,32 +24,9 @@ impl PodStamp {
         scheduler: SchedulerKind,
         alike: Vec<(&'static str, String)>,
     ) -> Self {
-        let policy = &plan.policy;
-        let part = plan.parts.first();
-        let strictness = policy.strictness.as_ref();
-        let with = policy.bundle_with.as_ref().map(|with| {
-            let mut names: Vec<String> = with.value.iter().map(ToString::to_string).collect();
-            names.sort();
-            names.join(", ")
-        });
-        let said = [
-            (keys::MIN_COUNT, part.map(|part| part.quorum().to_string())),
-            (keys::SCHEDULER, Some(scheduler.to_string())),
-            (keys::QUEUE, policy.queue.as_ref().map(|q| q.value.clone())),
-            (
-                keys::STRICTNESS,
-                strictness.map(|s| format!("{:?}", s.value)),
-            ),
-            (
-                keys::BUNDLE,
-                part.and_then(|part| part.bundle())
-                    .map(|bundle| bundle.value.as_str().to_owned()),
-            ),
-            (keys::BUNDLE_WITH, with),
-        ];
-        let said = said
-            .into_iter()
-            .filter_map(|(key, value)| Some((key.to_owned(), value?)));
+        let scheduler = (keys::SCHEDULER, scheduler.to_string());
+        let said = said(plan).chain([scheduler]);
+        let said = said.map(|(key, value)| (key.to_owned(), value));
         let alike = alike
             .into_iter()
             .map(|(field, value)| (field.to_owned(), value));
@@ -65,6 +43,34 @@ impl PodStamp {
         let words = stamp.workload.as_ref();
         words.and_then(|words| words.read()).unwrap_or_default()
     }
+}
+
+/// What a plan says, but for its scheduler and its timeout, in Muster's own keys.
+pub(super) fn said(plan: &Plan) -> impl Iterator<Item = (&'static str, String)> {
+    let (policy, part) = (&plan.policy, plan.parts.first());
+    let bundle = part.and_then(Part::bundle);
+    let with = policy.bundle_with.as_ref().map(|with| {
+        let names = with.value.iter().map(|other| other.named_by(KIND.name));
+        let mut names: Vec<String> = names.collect();
+        names.sort();
+        names.join(", ")
+    });
+    let strictness = policy.strictness.as_ref();
+    let said = [
+        (keys::MIN_COUNT, part.map(|part| part.quorum().to_string())),
+        (keys::QUEUE, policy.queue.as_ref().map(|q| q.value.clone())),
+        (
+            keys::STRICTNESS,
+            strictness.map(|s| format!("{:?}", s.value)),
+        ),
+        (
+            keys::BUNDLE,
+            bundle.map(|bundle| bundle.value.as_str().to_owned()),
+        ),
+        (keys::BUNDLE_WITH, with),
+    ];
+    said.into_iter()
+        .filter_map(|(key, value)| Some((key, value?)))
 }
 
 /// Where a term stands on a pod.
