@@ -8,8 +8,9 @@ use kube::{Client, Config};
 
 use crate::process::Process;
 
-/// For what takes a second or two on an idle machine. What succeeds does not wait.
-pub const PATIENCE: Duration = Duration::from_secs(30);
+/// For what takes a second or two on an idle machine, and much longer beside six control planes on
+/// two cores. What succeeds does not wait.
+pub const PATIENCE: Duration = Duration::from_secs(90);
 
 /// Starting takes seconds; the rest is for a machine that compiles beside.
 const START: Duration = Duration::from_secs(90);

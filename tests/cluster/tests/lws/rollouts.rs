@@ -11,12 +11,13 @@ use crate::sandbox::Sandbox;
 
 /// A replica more than the spec says is made first, and is a gang too, or the rollout would stick.
 pub async fn a_rollout_with_a_surge_gangs_every_revision(sandbox: Sandbox) -> Result<()> {
-    sandbox.nodes(1, 6).await?;
+    sandbox.nodes(1, 4).await?;
     let rollout = "replicas: 2\n  rolloutStrategy: {type: RollingUpdate, \
                    rollingUpdateConfiguration: {maxSurge: 1, maxUnavailable: 0}}";
     sandbox.apply(&lws("", rollout, 2)).await?;
     let before = sandbox.replicas_run(2, 2).await?;
     new_image(&sandbox).await?;
+    // The surge has no room yet, so that it stays long enough to be seen.
     sandbox
         .wait_for("a surge", async || {
             let surge = sandbox.replica("2").await?.len();
@@ -24,6 +25,8 @@ pub async fn a_rollout_with_a_surge_gangs_every_revision(sandbox: Sandbox) -> Re
             Ok(())
         })
         .await?;
+    ensure!(sandbox.bound().await?.len() == 4, "the surge has no room");
+    sandbox.nodes(1, 2).await?;
     let after = sandbox
         .wait_for("the new revision alone", async || {
             let names = sandbox.replicas_run(2, 2).await?;
