@@ -16,6 +16,6 @@ RUN touch src/main.rs src/lib.rs && cargo build --release --locked --bin muster
 FROM scratch
 COPY --from=build /src/target/release/muster /muster
 USER 65532:65532
-EXPOSE 8443 8080
+EXPOSE 8443 8444 8080
 ENTRYPOINT ["/muster"]
 CMD ["serve", "--log-format", "json"]

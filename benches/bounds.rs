@@ -9,6 +9,7 @@ use std::process::{Command, ExitCode};
 use std::sync::Arc;
 use std::time::Duration;
 
+use k8s_openapi::jiff::Timestamp;
 use muster::admission::{self, Phase};
 use muster::cli::admit;
 use muster::controller::decide::{self, Seen};
@@ -309,6 +310,8 @@ fn run(case: &str, bytes: usize) -> bool {
                     made: &[],
                     partners: &[],
                     owner: None,
+                    waiters: &[],
+                    now: Timestamp::now(),
                 };
                 let actions = decide::decide(&seen, &cluster);
                 assert!(!actions.apply.is_empty());

@@ -2,12 +2,17 @@
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 
+use crate::barrier::container;
 use crate::cli::check::Output;
 use crate::cli::clients::ClientArgs;
 use crate::gang::name::is_dns_subdomain;
+use crate::gang::quantity::Quantity;
+use crate::gang::{WaitContainer, duration};
 use crate::scheduler::{SchedulerArgs, Snapshot};
 use crate::server::{LogFormat, MAX_IN_FLIGHT};
 use crate::workload;
@@ -33,7 +38,7 @@ pub enum Command {
 
   muster serve --tls-dir /tls --scheduler volcano --log-format json
   serves with a mounted certificate, as in a cluster.")]
-    Serve(Serve),
+    Serve(Box<Serve>),
 
     /// Check manifests with the webhook's own rules, without a cluster
     #[command(after_help = "Examples:
@@ -62,6 +67,14 @@ Exit status: 0 everything is rendered, 1 something is refused, 2 a file cannot b
     /// Add gangConfig and groupSchedulingConfig to the installed JobSet CRD, or take them away
     #[command(subcommand)]
     Crd(Crd),
+
+    /// Wait until all members of a start barrier have started: the init container that Muster injects
+    #[command(after_help = "Example:
+  muster wait --timeout 5m
+  in a container that Muster has injected: which barrier it waits at stands in its variables.
+
+Exit status: 0 all have started, 1 not all did in time, 2 it cannot wait.")]
+    Wait(Wait),
 
     /// Write a development CA and a server certificate
     #[command(after_help = "Example:
@@ -124,6 +137,15 @@ pub struct Serve {
     #[arg(long, env = "MUSTER_ADMIN_LISTEN", default_value = "0.0.0.0:8080")]
     pub(crate) admin_listen: SocketAddr,
 
+    /// Address that pods at a start barrier ask, over TLS
+    #[arg(long, env = "MUSTER_BARRIER_LISTEN", default_value = "0.0.0.0:8444")]
+    pub(crate) barrier_listen: SocketAddr,
+
+    /// Where pods find it, as host:port, several with commas. Without it: the Service muster in the
+    /// namespace of Muster's own objects
+    #[arg(long, env = "MUSTER_BARRIER_SERVER", value_name = "HOST:PORT")]
+    pub(crate) barrier_server: Option<String>,
+
     /// Directory with tls.crt and tls.key, re-read every 10 seconds. Without it Muster makes a
     /// development certificate under certs/
     #[arg(long, env = "MUSTER_TLS_DIR", value_name = "DIR")]
@@ -161,6 +183,73 @@ pub struct Serve {
     pub(crate) max_in_flight: usize,
 }
 
+/// The options of `muster wait`.
+#[derive(Debug, Args)]
+pub struct Wait {
+    /// How long to wait, counted from the first start of this container in its pod
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    pub timeout: Duration,
+
+    /// Where the ConfigMap that opens the barrier is mounted
+    #[arg(long, value_name = "DIR", default_value = container::MOUNT)]
+    pub mount: PathBuf,
+
+    /// Where to remember since when this pod waits
+    #[arg(long, value_name = "DIR", default_value = container::CLOCK_MOUNT)]
+    pub clock: PathBuf,
+
+    /// Where to say why the wait has failed
+    #[arg(long, value_name = "FILE", default_value = "/dev/termination-log")]
+    pub termination_log: PathBuf,
+}
+
+fn parse_duration(text: &str) -> Result<Duration, String> {
+    duration::parse(text).map_err(|error| error.to_string())
+}
+
+/// What start barriers are made of.
+#[derive(Debug, Args)]
+pub struct WaitContainerArgs {
+    /// Image of the container that waits at a start barrier. Without it: this replica's own
+    #[arg(long, env = "MUSTER_WAIT_IMAGE", value_name = "IMAGE")]
+    pub(crate) wait_image: Option<String>,
+
+    /// Its pull policy: Always, IfNotPresent or Never. Without it: Kubernetes' own default
+    #[arg(long, env = "MUSTER_WAIT_PULL_POLICY", value_name = "POLICY",
+          value_parser = ["Always", "IfNotPresent", "Never"])]
+    pub(crate) wait_pull_policy: Option<String>,
+
+    /// Its request and limit of CPU
+    #[arg(long, env = "MUSTER_WAIT_CPU", value_name = "QUANTITY", default_value = "50m",
+          value_parser = parse_quantity)]
+    pub(crate) wait_cpu: String,
+
+    /// Its request and limit of memory
+    #[arg(long, env = "MUSTER_WAIT_MEMORY", value_name = "QUANTITY", default_value = "32Mi",
+          value_parser = parse_quantity)]
+    pub(crate) wait_memory: String,
+}
+
+impl WaitContainerArgs {
+    fn container(&self) -> WaitContainer {
+        let default = WaitContainer::default();
+        WaitContainer {
+            image: self.wait_image.clone().unwrap_or(default.image),
+            pull_policy: self.wait_pull_policy.clone(),
+            cpu: self.wait_cpu.clone(),
+            memory: self.wait_memory.clone(),
+            ..default
+        }
+    }
+}
+
+fn parse_quantity(text: &str) -> Result<String, String> {
+    match text.parse::<Quantity>() {
+        Ok(_) => Ok(text.to_owned()),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
 /// The arguments of `check` and `render`.
 #[derive(Debug, Args)]
 pub struct Files {
@@ -185,6 +274,9 @@ pub struct Cluster {
 
     #[command(flatten)]
     pub(crate) workloads: workload::WorkloadArgs,
+
+    #[command(flatten)]
+    pub(crate) wait: WaitContainerArgs,
 }
 
 impl Cluster {
@@ -192,6 +284,7 @@ impl Cluster {
     pub fn snapshot(&self) -> Snapshot {
         Snapshot {
             ganged_unasked: self.workloads.ganged_unasked(),
+            wait: Arc::new(self.wait.container()),
             ..self.schedulers.snapshot()
         }
     }

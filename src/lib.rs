@@ -20,6 +20,7 @@
 //! - [`workload`]: an object to a plan. Its `mod.rs` says how a kind of workload is added. Of
 //!   [`scheduler`] it uses the table's data only: names, and the keys that link pods.
 //! - [`judge`]: a plan held against the scheduler that it goes to.
+//! - [`barrier`]: the start barrier: what is injected, how pods wait, who tells them to go on.
 //! - [`admission`]: an AdmissionReview to a decision and a JSON patch. Start at
 //!   [`admission::decide`].
 //! - [`controller`]: the reconciler: makes a plan's objects, follows them, reports on them.
@@ -27,10 +28,9 @@
 //! - [`seals`]: the keys by which Muster knows its own stamps, and [`secret`], which keeps them.
 //! - [`server`], [`certs`]: the HTTPS server around admission, its certificate and its CA. They know
 //!   nothing of gangs.
-//! - [`cli`], [`args`]: `serve`, `check`, `render`, `schedulers`, `crd`, `certs`.
+//! - [`cli`], [`args`]: `serve`, `check`, `render`, `schedulers`, `crd`, `certs`, `wait`.
 //!
-//! Dependencies point from the bottom of this list to its top, and never back. The start barrier
-//! (KEP-498) is read and checked by the JobSet adapter, and not carried out yet.
+//! Dependencies point from the bottom of this list to its top, and never back.
 //!
 //! # The words
 //!
@@ -64,6 +64,7 @@
 
 pub mod admission;
 pub mod args;
+pub mod barrier;
 pub mod certs;
 pub mod cli;
 pub mod controller;

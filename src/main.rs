@@ -9,7 +9,7 @@ use clap::Parser as _;
 use muster::args::{Certs, Cli, Command, Crd, Files};
 use muster::cli::check::Verdict;
 use muster::cli::crd::{InUse, Mode, Wish};
-use muster::cli::{check, crd, render, schedulers, serve};
+use muster::cli::{check, crd, render, schedulers, serve, wait};
 use muster::{certs, server};
 
 fn main() -> ExitCode {
@@ -39,10 +39,14 @@ fn run(command: Command) -> Result<ExitCode, Box<dyn std::error::Error>> {
         }
         Command::Certs(args) => write_certs(&args),
         Command::Crd(args) => change_crd(args),
+        Command::Wait(args) => {
+            let mut runtime = tokio::runtime::Builder::new_current_thread();
+            Ok(runtime.enable_all().build()?.block_on(wait::run(&args))?)
+        }
         Command::Serve(args) => {
             server::log::init(args.log_format);
             let runtime = runtime()?;
-            let ended = runtime.block_on(serve::run(args));
+            let ended = runtime.block_on(serve::run(*args));
             // A review that nobody waits for any more must not hold up the end.
             runtime.shutdown_background();
             ended?;

@@ -4,6 +4,7 @@ mod common;
 
 use std::sync::Arc;
 
+use k8s_openapi::jiff::Timestamp;
 use kube::core::DynamicObject;
 use muster::cli::admit;
 use muster::controller::bundles::partners;
@@ -129,6 +130,8 @@ fn decide(at: usize, all: &[Side]) -> Actions {
                 made: &[],
                 partners: &[],
                 owner: None,
+                waiters: &[],
+                now: Timestamp::now(),
             });
             let from = me.reference();
             partners::look(other.clone(), &from, &circle, seen.as_ref(), &cluster)
@@ -142,6 +145,8 @@ fn decide(at: usize, all: &[Side]) -> Actions {
         made: &me.made,
         partners: &partners,
         owner: None,
+        waiters: &[],
+        now: Timestamp::now(),
     };
     decide::decide(&seen, &cluster)
 }

@@ -6,6 +6,7 @@ mod common;
 use std::sync::Arc;
 use std::time::Duration;
 
+use k8s_openapi::jiff::Timestamp;
 use kube::core::DynamicObject;
 use muster::cli::admit;
 use muster::controller::decide::{self, Actions, Seen};
@@ -79,6 +80,8 @@ fn decide(
         made,
         partners: &[],
         owner: None,
+        waiters: &[],
+        now: Timestamp::now(),
     };
     decide::decide(&seen, cluster)
 }

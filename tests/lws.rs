@@ -4,6 +4,7 @@
 mod common;
 
 use common::{applied, cluster, decide, decide_request, mutated};
+use k8s_openapi::jiff::Timestamp;
 use muster::admission::{Decision, Phase};
 use muster::controller::decide::{self as reconciler, Actions, Seen, State};
 use muster::controller::observe::{self, WatchedPod};
@@ -437,6 +438,8 @@ fn reconcile(lws: &Value, pods: &[SeenPod], made: &[DynamicObject], cluster: &Sn
         made,
         partners: &[],
         owner: None,
+        waiters: &[],
+        now: Timestamp::now(),
     };
     reconciler::decide(&seen, cluster)
 }

@@ -41,6 +41,8 @@ fn decide(jobset: &Value, pods: &[SeenPod], made: &[DynamicObject], cluster: &Sn
         made,
         partners: &[],
         owner: None,
+        waiters: &[],
+        now: Timestamp::now(),
     };
     decide::decide(&seen, cluster)
 }

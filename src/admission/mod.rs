@@ -4,6 +4,7 @@
 //! cluster. The server, `muster check` and the tests call the same line. It makes no API call,
 //! and knows neither sockets nor metrics.
 
+mod barriers;
 mod children;
 mod makers;
 mod patch;
@@ -59,6 +60,17 @@ impl Decision {
 
     fn allow(patch: Patch, warnings: Vec<String>) -> Self {
         Self::Allow { patch, warnings }
+    }
+
+    /// The same, after other changes of the object.
+    fn after(self, mut first: Patch) -> Self {
+        match self {
+            Self::Allow { patch, warnings } => {
+                first.0.extend(patch.0);
+                Self::allow(first, warnings)
+            }
+            denied @ Self::Deny { .. } => denied,
+        }
     }
 
     fn outcome(&self) -> Outcome {
@@ -238,6 +250,9 @@ pub fn decide(
     let Some(child) = child else {
         return Ok(Decided::untouched());
     };
+    if barriers::waits(review, &child) {
+        return barriers::pods::decide(phase, review, &child, cluster);
+    }
     // What a stored pod declares cannot change, and the apiserver sees to that by itself.
     let created = review.operation == Operation::Create && !child.meta.deleting();
     match object.workload().filter(|_| pod && created) {

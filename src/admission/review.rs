@@ -65,6 +65,8 @@ pub struct Review<'a> {
     pub(crate) old_object: Option<Object<'a>>,
     /// About how many bytes the object has: of all that was sent, half where there are two.
     pub(crate) size: usize,
+    /// All that was sent.
+    pub(super) body: &'a [u8],
     namespace: Option<Text<'a>>,
     name: Option<Text<'a>>,
 }
@@ -80,6 +82,7 @@ impl<'a> Review<'a> {
         review.check_lengths()?;
         let objects = if review.old_object.is_some() { 2 } else { 1 };
         review.size = body.len() / objects;
+        review.body = body;
         Ok(review)
     }
 
@@ -152,6 +155,7 @@ impl<'a> Review<'a> {
             object: read(request.object),
             old_object: read(request.old_object),
             size: 0,
+            body: &[],
             namespace: request.namespace,
             name: request.name,
         })

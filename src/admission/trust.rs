@@ -19,16 +19,28 @@ pub(super) fn of(
     namespace: &str,
     cluster: &Snapshot,
 ) -> Result<Trust, Unanswerable> {
-    let (carrier, stamp) = match child::proof(child.meta, namespace, &cluster.seals) {
-        // Without a stamp or a workload there is nothing to believe, and the reading says so.
-        None | Some(Proof::Sealed) => return Ok(Trust::Good),
-        Some(Proof::None) => return Ok(Trust::Forged(forged("of any workload"))),
-        Some(Proof::Unsealed(carrier, stamp)) => (carrier, stamp),
-    };
+    let proof = child::proof(child.meta, namespace, &cluster.seals);
     // Nobody is asked about what cannot be read anyway: the reading says what is wrong with it.
-    if child::stamp(child.meta).is_err() {
-        return Ok(Trust::Good);
+    let read = !matches!(proof, Some(Proof::Unsealed(..))) || child::stamp(child.meta).is_ok();
+    // Without a stamp or a workload there is nothing to believe, and the reading says so.
+    match proof.filter(|_| read) {
+        None => Ok(Trust::Good),
+        Some(proof) => by(proof, namespace, cluster, forged),
     }
+}
+
+/// The same by what proves it; `forged` says whose it is not.
+pub(super) fn by(
+    proof: Proof,
+    namespace: &str,
+    cluster: &Snapshot,
+    forged: impl Fn(&str) -> FieldError,
+) -> Result<Trust, Unanswerable> {
+    let (carrier, stamp) = match proof {
+        Proof::Sealed => return Ok(Trust::Good),
+        Proof::None => return Ok(Trust::Forged(forged("of any workload"))),
+        Proof::Unsealed(carrier, stamp) => (carrier, stamp),
+    };
     match cluster.vouched.of(&carrier, stamp) {
         Word::Carried => Ok(Trust::Good),
         Word::NotAsked if cluster.namespaces.knows(namespace) => {

@@ -10,6 +10,7 @@ mod with_template;
 
 use serde_json::Value;
 
+use super::barriers;
 use super::patch::PatchBuilder;
 use super::stamps::{self, Pen, Room, Stamps, UnknownKey};
 use super::{Decided, Decision, Phase, Review, Unanswerable};
@@ -79,10 +80,14 @@ fn create(
 ) -> Result<Decided, Unanswerable> {
     let unasked = judge::unasked(new.facts(), cluster);
     let mut judged = judge::new(new, None, review.namespace(), cluster, unasked);
+    let pen = Pen::new(cluster, review.namespace());
+    let injected = barriers::created(new, &judged, pen, &cluster.wait);
+    if phase == Phase::Mutate && !injected.0.is_empty() {
+        return barriers::decide_again(phase, review, injected, cluster);
+    }
     let mut patch = PatchBuilder::default();
     let guarded = own_keys::guard(phase, review, None, new, cluster, &mut patch);
     judged.errors.extend(guarded);
-    let pen = Pen::new(cluster, review.namespace());
     write(phase, review, new, judged, patch, pen)
 }
 
@@ -109,7 +114,10 @@ fn write(
     if judged.errors.is_empty() {
         match phase {
             Phase::Mutate => stamps::stamp(&mut patch, new, &judged, pen),
-            Phase::Validate => judged.errors = stamps::missing(new, &judged, Stamps::Exact(pen))?,
+            Phase::Validate => {
+                judged.errors = stamps::missing(new, &judged, Stamps::Exact(pen))?;
+                judged.errors.extend(barriers::missing(new, &judged, pen)?);
+            }
         }
     }
     Ok(finish(phase, judged, normalised, patch))

@@ -10,11 +10,11 @@ use super::admit::{self, Admitted};
 use super::files::{self, Found, Source};
 use super::gangs;
 pub(crate) use super::report::Report;
-use super::report::{ErrorReport, GangReport};
+use super::report::{BarrierReport, ErrorReport, GangReport};
 use super::yaml::YamlError;
 use crate::gang::{FieldError, FieldPath};
 use crate::scheduler::Snapshot;
-use crate::workload::object;
+use crate::workload::{Object, Unasked, object};
 
 /// How results are printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
@@ -180,6 +180,7 @@ fn empty(file: &str) -> Report {
         warnings: Vec::new(),
         gangs: Vec::new(),
         gang_count: 0,
+        barrier: None,
     }
 }
 
@@ -201,6 +202,7 @@ fn check_object(file: &str, found: &Found<'_>, cluster: &Snapshot) -> Option<Rep
             if report.allowed {
                 admit::remember(&admitted, cluster);
                 (report.gangs, report.gang_count) = reported(&admitted, cluster);
+                report.barrier = barrier(&admitted);
             }
         }
         Err(error) => {
@@ -214,6 +216,14 @@ fn check_object(file: &str, found: &Found<'_>, cluster: &Snapshot) -> Option<Rep
         }
     }
     Some(report)
+}
+
+/// The start barrier of an admitted object.
+fn barrier(admitted: &Admitted) -> Option<BarrierReport> {
+    let text = admitted.object.to_string();
+    let object = Object::read(admitted.kind, &text);
+    let plan = object.workload()?.read(Unasked::NoGang).plan;
+    plan.barrier.as_ref().map(BarrierReport::new)
 }
 
 /// The first gangs of an admitted object, and how many there are.

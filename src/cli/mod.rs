@@ -14,6 +14,7 @@ pub mod render;
 mod report;
 pub mod schedulers;
 pub mod serve;
+pub mod wait;
 pub mod yaml;
 
 /// A list for a sentence: `a, b or c`.

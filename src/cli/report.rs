@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::gang::resources::ResourceList;
-use crate::gang::{FieldError, Gang, Level};
+use crate::gang::{Barrier, FieldError, Gang, Level};
 use crate::workload::Facts;
 
 /// One object's result. The field names are the command's JSON contract.
@@ -25,6 +25,29 @@ pub struct Report {
     pub(crate) gangs: Vec<GangReport>,
     /// How many gangs it has in all.
     pub(crate) gang_count: u64,
+    /// Its start barrier.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) barrier: Option<BarrierReport>,
+}
+
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct BarrierReport {
+    /// The roles that wait for each other.
+    pub(crate) targets: Vec<String>,
+    pub(crate) pods: u64,
+    pub(crate) timeout_seconds: f64,
+}
+
+impl BarrierReport {
+    pub(crate) fn new(barrier: &Barrier) -> Self {
+        let targets = barrier.targets.iter();
+        Self {
+            targets: targets.map(|target| target.role.clone()).collect(),
+            pods: barrier.members(),
+            timeout_seconds: barrier.timeout.as_secs_f64(),
+        }
+    }
 }
 
 #[derive(Debug, Clone, Serialize)]
@@ -120,6 +143,19 @@ impl Report {
         if more > 0 {
             let plural = if more == 1 { "" } else { "s" };
             let _ = writeln!(out, "  and {more} more gang{plural}");
+        }
+        if let Some(barrier) = &self.barrier {
+            let BarrierReport {
+                targets,
+                pods,
+                timeout_seconds,
+            } = barrier;
+            let targets = targets.join(", ");
+            let _ = writeln!(
+                out,
+                "  start barrier: {pods} pods of {targets} wait for each other, each for at most \
+                 {timeout_seconds}s"
+            );
         }
         out
     }

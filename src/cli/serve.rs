@@ -7,16 +7,23 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use arc_swap::ArcSwap;
+use k8s_openapi::api::core::v1::Pod;
+use kube::Client;
+use kube::api::Api;
 
 use super::background::{Background, Ended};
 use super::clients::ClientCaError;
 use super::connect::{self, ConnectError};
 use crate::admission::{self, Unanswerable};
 use crate::args::Serve;
+use crate::barrier::port::Port;
+use crate::barrier::release::Barriers;
 use crate::certs::keeper::{self, Keeper, Trust};
 use crate::certs::{self, Authority, Certificates, Signer, Source, Subject};
 use crate::controller::{self, Cluster, discovery};
+use crate::gang::WaitContainer;
 use crate::leader::{Election, Timing};
+use crate::scheduler::Snapshot;
 use crate::seals::{self, Question, Questions};
 use crate::server::{self, Config, Handler, Server, Signals};
 use crate::workload::{Facts, object};
@@ -116,6 +123,30 @@ pub async fn run(args: Serve) -> Result<(), ServeError> {
         tracing::debug!(%error, "cannot print the addresses");
     }
     let mut background = Background::default();
+    if let Some(client) = &client {
+        let barriers = Barriers::default();
+        let certificates = Arc::clone(server.certificates());
+        let port = Port::bind(
+            args.barrier_listen,
+            Arc::clone(&certificates),
+            barriers.clone(),
+            Arc::clone(&cluster),
+        );
+        let port = port.await.map_err(|source| server::Error::Listen {
+            address: args.barrier_listen,
+            source,
+        })?;
+        let address = port.local_addr()?;
+        tracing::info!(%address, "pods at start barriers are answered");
+        background.spawn("port of start barriers", port.run());
+        let shown = controller::show_barriers(client.clone(), barriers);
+        background.spawn("watch of start barriers", shown);
+        let own = wait_container(client, &args, &cluster).await;
+        background.spawn(
+            "CA of start barriers",
+            keep_ca(own, certificates, Arc::clone(&cluster)),
+        );
+    }
     if let Some(keeper) = keeper {
         let trust = keeper.trust();
         let carried = move || match *trust.borrow() {
@@ -153,6 +184,50 @@ pub async fn run(args: Serve) -> Result<(), ServeError> {
     }
     served?;
     gone.map_or(Ok(()), |ended| Err(ServeError::Background(ended)))
+}
+
+/// What is injected for start barriers: by default this replica's own image, which asks the Service.
+async fn wait_container(client: &Client, args: &Serve, cluster: &Cluster) -> WaitContainer {
+    let mut container = WaitContainer::clone(&cluster.load().wait);
+    let service = || format!("muster.{}.svc:8444", args.namespace);
+    container.server = Some(args.barrier_server.clone().unwrap_or_else(service));
+    if args.cluster.wait.wait_image.is_none() {
+        let pods: Api<Pod> = Api::namespaced(client.clone(), &args.namespace);
+        match pods.get(&args.identity).await {
+            Ok(pod) => {
+                let spec = pod.spec.unwrap_or_default();
+                let image = spec.containers.into_iter().next().and_then(|own| own.image);
+                container.image = image.unwrap_or(container.image);
+            }
+            Err(error) => {
+                let image = &container.image;
+                tracing::warn!(%error, image, "this replica's own image is not known: --wait-image sets it");
+            }
+        }
+    }
+    container
+}
+
+/// How often the CA that pods are told is looked at.
+const BARRIER_CA_POLL: Duration = Duration::from_secs(1);
+
+/// Keeps the CA that pods at start barriers are told.
+async fn keep_ca(mut container: WaitContainer, certificates: Arc<Certificates>, cluster: Cluster) {
+    loop {
+        let ca = certificates.authority_pem();
+        let ca = ca
+            .and_then(|pem| String::from_utf8(pem).ok())
+            .map(Arc::from);
+        if ca != container.ca || *cluster.load().wait != container {
+            container.ca = ca;
+            let wait = Arc::new(container.clone());
+            cluster.rcu(|old| Snapshot {
+                wait: Arc::clone(&wait),
+                ..Snapshot::clone(old)
+            });
+        }
+        tokio::time::sleep(BARRIER_CA_POLL).await;
+    }
 }
 
 /// Answers reviews. What it does not know of a stamp is asked, for the next call.

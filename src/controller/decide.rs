@@ -3,8 +3,12 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
+use k8s_openapi::jiff::Timestamp;
 use kube::core::DynamicObject;
 
+use super::barriers;
+use super::barriers::status::BarrierStatus;
+use super::barriers::waiters::Waiter;
 use super::bundles::missing_pods;
 use super::bundles::partners::{self, Partner};
 use super::gang_members::{GangMembers, Members};
@@ -35,6 +39,10 @@ pub struct Seen<'a> {
     pub partners: &'a [Partner],
     /// Who owns what is made for it, where it is no object itself.
     pub owner: Option<&'a Owner>,
+    /// The pods at its start barrier.
+    pub waiters: &'a [Waiter],
+    /// What time it is.
+    pub now: Timestamp,
 }
 
 impl<'a> Seen<'a> {
@@ -77,6 +85,8 @@ pub struct Actions {
     pub refused: Option<String>,
     /// How long a gang may wait, and what happens then.
     pub timeout: Option<(Duration, TimeoutAction)>,
+    /// How its start barrier stands.
+    pub barrier: Option<BarrierStatus>,
 }
 
 impl Actions {
@@ -119,10 +129,17 @@ pub fn decide(seen: &Seen<'_>, cluster: &Snapshot) -> Actions {
     actions.suspended = suspended.then_some(seen.workload.facts().kind.name);
     actions.orphans = orphans(seen.workload, life, &judged);
     let wanted = match life {
-        Life::Live => wanted(&grouped, &judged, cluster, &mut actions),
+        Life::Live => {
+            let mut wanted = wanted(&grouped, &judged, cluster, &mut actions);
+            actions.barrier = barriers::look(seen, &judged);
+            wanted.extend(barriers::wanted(seen, actions.barrier.as_ref()));
+            wanted
+        }
         _ => Vec::new(),
     };
-    let kept: HashSet<&str> = wanted.iter().filter_map(name).collect();
+    let barrier = actions.barrier.as_ref().map(|barrier| barrier.start.name());
+    let mut kept: HashSet<&str> = wanted.iter().filter_map(name).collect();
+    kept.extend(barrier.as_deref());
     let facts = seen.workload.facts();
     let used = InUse::by(seen.pods.iter().chain(seen.strangers), |round| {
         let backend = judged.backend;

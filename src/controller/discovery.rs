@@ -188,6 +188,7 @@ impl Found {
             vouched: last.vouched.clone(),
             standing: last.standing.watched(),
             release: self.release,
+            wait: Arc::clone(&last.wait),
         }
     }
 

@@ -3,12 +3,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use k8s_openapi::jiff::Timestamp;
 use kube::ResourceExt as _;
 use kube::core::DynamicObject;
 use kube::runtime::controller::Action;
 
 use super::Cluster;
 use super::backoff::{Backoffs, Words};
+use super::barriers::status::BarrierStatus;
+use super::barriers::stragglers::{self, Stragglers};
+use super::barriers::waiters::Waiter;
 use super::bundles::neighbours::Neighbours;
 use super::cache::by_owner::ByOwner;
 use super::cache::stored::Stored;
@@ -41,6 +45,9 @@ pub(super) struct Context {
     /// The workloads of all kinds.
     pub neighbours: Arc<Neighbours>,
     pub pods: Arc<ByOwner<SeenPod>>,
+    /// The pods at start barriers.
+    pub waiters: Arc<ByOwner<Waiter>>,
+    pub stragglers: Stragglers,
     /// What Muster made, one for each kind.
     pub objects: Vec<Arc<ByOwner<Arc<DynamicObject>>>>,
     pub events: Arc<EventPublisher>,
@@ -87,6 +94,9 @@ pub(super) async fn look(workload: Arc<Stored>, context: Arc<Context>) -> Result
     let owner = context.owner(&workload, &pods, &made).await?;
     let cluster = context.cluster.load();
     let partners = context.neighbours.look_up(view, namespace, &cluster);
+    let waiters = context
+        .waiters
+        .of(namespace, known_as(context.facts, &workload));
     let seen = Seen {
         workload: view,
         namespace,
@@ -95,6 +105,8 @@ pub(super) async fn look(workload: Arc<Stored>, context: Arc<Context>) -> Result
         made: &made,
         partners: &partners,
         owner: owner.as_ref(),
+        waiters: &waiters,
+        now: Timestamp::now(),
     };
     let mut actions = decide::decide(&seen, &cluster);
     drop(cluster);
@@ -131,10 +143,11 @@ pub(super) async fn look(workload: Arc<Stored>, context: Arc<Context>) -> Result
         .update(&workload, &actions, &done.obstacles);
     let held = context.writer.write_condition(&workload, update).await;
     let held = held.inspect_err(|_| context.conditions.forget(uid))?;
+    let barrier = context.barrier(&workload, actions.barrier.as_ref()).await?;
     context.backoffs.succeeded(uid);
     // Nothing tells when a foreign object goes: only Muster's own are watched.
     let blocked = (!done.obstacles.is_empty()).then_some(BLOCKED);
-    let again = [behind, blocked, held, report.look_again];
+    let again = [behind, blocked, held, barrier, report.look_again];
     Ok(match again.into_iter().flatten().min() {
         Some(after) => Action::requeue(after),
         None => Action::await_change(),
@@ -143,7 +156,8 @@ pub(super) async fn look(workload: Arc<Stored>, context: Arc<Context>) -> Result
 
 impl Context {
     fn is_filled(&self) -> bool {
-        self.pods.is_filled() && self.objects.iter().all(|made| made.is_filled())
+        let pods = self.pods.is_filled() && self.waiters.is_filled();
+        pods && self.objects.iter().all(|made| made.is_filled())
     }
 
     fn found(&self, workload: &Stored) -> Vec<SeenPod> {
@@ -184,6 +198,30 @@ impl Context {
         let key = object_key(self.facts, workload);
         let objects = objects.flat_map(|made| made.of(workload.namespace(), key));
         objects.map(Arc::unwrap_or_clone).collect()
+    }
+
+    /// Says how a start barrier stands, and tells stragglers; when to look again.
+    async fn barrier(
+        &self,
+        workload: &Stored,
+        status: Option<&BarrierStatus>,
+    ) -> Result<Option<Duration>, Error> {
+        let Some(status) = status else {
+            return Ok(None);
+        };
+        let uid = workload.uid();
+        let (update, report) = self.conditions.barrier(workload, status);
+        self.events.publish(workload, &report).await;
+        let held = self.writer.write_condition(workload, update).await;
+        let held = held.inspect_err(|_| self.conditions.forget(uid))?;
+        let due = match self.stragglers.due(status) {
+            Ok(pods) => {
+                stragglers::touch(self.writer.client(), status, pods).await;
+                None
+            }
+            Err(after) => Some(after),
+        };
+        Ok([held, due, status.again].into_iter().flatten().min())
     }
 
     /// Gives a lost gang a new round, or tells that only a person can.

@@ -10,6 +10,7 @@
 //! - `pod_gangs`: gangs that pods declare themselves, `owners`: who owns what is made for them, and
 //!   `standing`: what they agreed on, for admission.
 //! - [`bundles`]: gangs that start together with gangs of other workloads.
+//! - [`barriers`]: start barriers: who has come, and what opens them.
 //! - `report`: events and the condition.
 //! - `mend`: what helps gangs that wait because of a weakness of their scheduler.
 //! - [`discovery`]: what the cluster serves, and `namespaces`: their labels; for admission too.
@@ -17,6 +18,7 @@
 //! It calls the same workload adapters and scheduler backends as admission does, and knows no HTTP.
 
 mod backoff;
+pub mod barriers;
 pub mod bundles;
 mod cache;
 pub mod decide;
@@ -46,6 +48,7 @@ use crate::gang::SchedulerKind;
 use crate::leader::Leadership;
 use crate::scheduler::Snapshot;
 use crate::workload::Facts;
+pub use barriers::show as show_barriers;
 use bundles::neighbours::Neighbours;
 use discovery::Found;
 pub use namespaces::listed as namespaces_listed;

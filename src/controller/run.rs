@@ -16,6 +16,8 @@ use serde::de::DeserializeOwned;
 
 use super::Cluster;
 use super::backoff::Backoffs;
+use super::barriers::stragglers::Stragglers;
+use super::barriers::waiters::{self, Waiter, WaitingPod};
 use super::bundles::neighbours::Neighbours;
 use super::cache::by_owner::{ByOwner, Kept};
 use super::cache::stored::Stored;
@@ -57,7 +59,12 @@ pub(super) async fn run(
     let revisions = Arc::new(Revisions::default());
     let backoffs = Arc::new(Backoffs::default());
     let pods = Arc::new(ByOwner::default());
-    let kinds = found.resources();
+    let waiters = Arc::new(ByOwner::default());
+    let mut kinds = found.resources();
+    let waiting = watched_kind::waiters(facts);
+    if waiting.is_some() {
+        kinds.push(resource("", "v1", "ConfigMap"));
+    }
     let objects: Vec<_> = kinds.iter().map(|_| Arc::new(ByOwner::default())).collect();
     let (gangs, made_up) = PodGangs::new(Arc::clone(&pods), objects.clone());
     let stream = match facts.watched {
@@ -108,6 +115,24 @@ pub(super) async fn run(
         controller = controller.watches_stream_with(stream, mapper, members);
     }
 
+    if let Some(selected) = waiting {
+        let (members, read) = (resource("", "v1", "Pod"), Arc::clone(&waiters));
+        let selected = watcher::Config::default().labels(&selected);
+        let known = Arc::clone(&cluster);
+        let stream = watch(&client, &members, selected)
+            .inspect(move |event| {
+                follow(&read, event, |pod| {
+                    keep_waiter(pod, facts, &known.load().seals)
+                })
+            })
+            .touched_objects();
+        let (of, label) = (kind.clone(), facts.members.name);
+        let mapper = move |pod: WaitingPod| workload_of(&pod, label, &of);
+        controller = controller.watches_stream_with(stream, mapper, members);
+    } else {
+        waiters.follow(&Event::<WaitingPod>::InitDone, |_| None);
+    }
+
     for (kind, made) in kinds.into_iter().zip(&objects) {
         let (types, read, gangs) = (types(&kind), Arc::clone(made), Arc::clone(&gangs));
         let ours = watcher::Config::default().labels(&watched_kind::objects(facts));
@@ -146,6 +171,8 @@ pub(super) async fn run(
         writer: Writer::new(client.clone(), kind, facts),
         cluster,
         pods,
+        waiters,
+        stragglers: Stragglers::default(),
         objects,
     });
     let nudges = context.sleepers.run(client);
@@ -192,6 +219,14 @@ fn keep_pod(pod: &WatchedPod, facts: &Facts, seals: &Seals) -> Option<Kept<SeenP
     })
 }
 
+fn keep_waiter(pod: &WaitingPod, facts: &Facts, seals: &Seals) -> Option<Kept<Waiter>> {
+    let owner = pod.labels().get(watched_kind::owner_label(facts))?;
+    Some(Kept {
+        owners: vec![owner.clone()],
+        value: waiters::read(pod, seals)?,
+    })
+}
+
 fn keep_object(object: &DynamicObject, facts: &Facts) -> Option<Kept<Arc<DynamicObject>>> {
     Some(Kept {
         owners: watched_kind::made_for(facts, &object.metadata),
@@ -212,7 +247,11 @@ fn nobody<K>(_: K) -> Option<ObjectRef<Stored>> {
 }
 
 /// The workload that a member belongs to.
-fn workload_of(pod: &WatchedPod, label: &str, kind: &ApiResource) -> Option<ObjectRef<Stored>> {
+fn workload_of(
+    pod: &impl kube::ResourceExt,
+    label: &str,
+    kind: &ApiResource,
+) -> Option<ObjectRef<Stored>> {
     let name = pod.labels().get(label)?;
     let namespace = pod.namespace()?;
     Some(ObjectRef::new_with(name, kind.clone()).within(&namespace))

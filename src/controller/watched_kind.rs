@@ -60,11 +60,21 @@ pub(super) fn members(facts: &Facts) -> String {
         // One that has the label of a stamped child belongs to the workload that stamped it.
         return format!("{},!{}", facts.members.name, keys::GANG);
     }
+    format!("{},{}", keys::GANG, own(facts))
+}
+
+/// Which pods wait at start barriers of this kind's workloads; none where it has none.
+pub(super) fn waiters(facts: &Facts) -> Option<String> {
+    facts.members.attempt?;
+    Some(format!("{},{}", keys::BARRIER, own(facts)))
+}
+
+fn own(facts: &Facts) -> String {
     let before = object::workloads().take_while(|other| *other != facts);
     let not_theirs: String = before
         .map(|other| format!(",!{}", other.members.name))
         .collect();
-    format!("{},{}{not_theirs}", keys::GANG, facts.members.name)
+    format!("{}{not_theirs}", facts.members.name)
 }
 
 /// Which objects Muster made for this kind: each kind's own, so that no object is kept twice.

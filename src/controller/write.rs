@@ -12,13 +12,15 @@ use super::cache::stored::Stored;
 use super::decide::Actions;
 use super::gang_objects::gang_name;
 use super::mend::revive::Revival;
-use super::report::condition::ConditionUpdate;
+use super::report::condition::{self, ConditionUpdate};
 use crate::scheduler::object::MANAGED_BY;
 use crate::workload::facts::{ConditionList, Facts, Watched};
 use crate::workload::keys;
 
 /// The field manager of everything that Muster writes.
 pub(super) const MANAGER: &str = "muster";
+/// The same of the condition that says how a start barrier stands.
+const BARRIER_MANAGER: &str = "muster-barrier";
 
 /// Why a workload could not be brought in order; it is tried again.
 #[derive(Debug, thiserror::Error)]
@@ -285,11 +287,18 @@ impl Writer {
             "apiVersion": self.workloads.api_version,
             "kind": self.workloads.kind,
             "metadata": {"name": name},
-            "status": {"conditions": [condition]},
+            "status": {"conditions": [&condition]},
         });
         let (params, patch) = match self.facts.conditions {
             ConditionList::None => return Ok(None),
-            ConditionList::Map => (PatchParams::apply(MANAGER).force(), Patch::Apply(patch)),
+            // Each condition by a manager of its own: an apply drops what its manager applied before.
+            ConditionList::Map => {
+                let manager = match condition["type"] == condition::BARRIER {
+                    true => BARRIER_MANAGER,
+                    false => MANAGER,
+                };
+                (PatchParams::apply(manager).force(), Patch::Apply(patch))
+            }
             ConditionList::Atomic => (PatchParams::default(), Patch::Strategic(patch)),
         };
         let api = self.workload_api(workload);

@@ -26,6 +26,14 @@ pub(crate) const STRICTNESS: &str = "muster.dev/strictness";
 pub(crate) const START_BARRIER: &str = "muster.dev/start-barrier";
 /// The members that the start barrier is for.
 pub(crate) const START_BARRIER_TARGETS: &str = "muster.dev/start-barrier-targets";
+/// Label on the pod templates that a start barrier is for: their role. On the ConfigMap that opens it:
+/// how the barrier stands.
+pub(crate) const BARRIER: &str = "muster.dev/barrier";
+/// Annotation beside it: the stamp by which Muster knows that it wrote it.
+pub(crate) const BARRIER_STAMP: &str = "muster.dev/barrier-stamp";
+/// Annotation on a pod that has not gone on after its barrier opened: the change makes its kubelet
+/// look at once.
+pub(crate) const BARRIER_OPENED: &str = "muster.dev/barrier-opened";
 /// The gang of pods whose controller knows nothing of gangs. As a label, which Muster writes on such a
 /// pod and on the objects of its gang: the same, with the revision where each has a gang of its own.
 pub(crate) const GANG_NAME: &str = "muster.dev/gang-name";

@@ -3,6 +3,7 @@
 //! Pure data and pure functions. Nothing here knows a workload kind, a scheduler's objects,
 //! HTTP or a cluster; an invalid [`Part`] cannot be built, its constructor returns field errors.
 
+pub(crate) mod barrier;
 pub(crate) mod duration;
 pub(crate) mod field;
 pub(crate) mod keys;
@@ -21,13 +22,15 @@ pub(crate) mod shape;
 pub(crate) mod standing;
 pub(crate) mod vouched;
 
+pub use barrier::WaitContainer;
+pub(crate) use barrier::{Barrier, BarrierStart, Target};
 pub(crate) use field::{FieldError, FieldPath};
 pub use member::Stamp;
 pub(crate) use member::{Member, RoleShape, RoleStamp, Sibling, Words};
 pub use name::{Attempt, Identity, PartName, Round};
 pub(crate) use name::{BundleName, GangKey, GangName};
 pub(crate) use part::{Level, Part, PartDraft, Role};
-pub(crate) use plan::{Barrier, Gang, Owner, Plan, Reference};
+pub(crate) use plan::{Gang, Owner, Plan, Reference};
 pub use policy::SchedulerKind;
 pub(crate) use policy::{Located, Policy, Strictness, TimeoutAction};
 pub use reference::{PartnerRef, WorkloadRef};

@@ -5,21 +5,13 @@
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
-use std::time::Duration;
 
+use super::barrier::Barrier;
 use super::field::FieldError;
 use super::limits::MAX_GANGS;
 use super::name::{Attempt, GangName, Identity, is_dns_subdomain};
 use super::part::{Level, Part, too_many_gangs};
 use super::policy::Policy;
-
-/// Main containers wait until every member of the targets has started (KEP-498).
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Barrier {
-    pub(crate) timeout: Duration,
-    /// The groups that wait for each other.
-    pub(crate) targets: Vec<String>,
-}
 
 /// What one workload object asks for.
 #[derive(Debug, Clone, PartialEq, Default)]

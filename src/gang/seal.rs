@@ -159,18 +159,52 @@ impl Seals {
             ..*bearer
         });
         let mut bearers = std::iter::once(*bearer).chain(from_prefix);
-        // Comparing takes as long for a near miss as for a far one.
-        let same = |wanted: String| {
-            let both = wanted.bytes().zip(hash.bytes());
-            both.fold(wanted.len() ^ hash.len(), |all, (a, b)| {
-                all | usize::from(a ^ b)
-            }) == 0
-        };
-        match bearers.any(|bearer| same(key.hash(&bearer, content))) {
+        match bearers.any(|bearer| same(&key.hash(&bearer, content), hash)) {
             true => Verdict::Good,
             false => Verdict::Broken,
         }
     }
+}
+
+impl Seals {
+    /// What a pod shows that it belongs to a barrier. Only a pod that Muster has admitted to it has it.
+    pub(crate) fn token(&self, namespace: &str, barrier: &str) -> String {
+        let bearer = token_bearer(namespace);
+        format!("{}.{}", self.first.id, self.first.hash(&bearer, barrier))
+    }
+
+    /// Whether a token is of this barrier.
+    pub(crate) fn check_token(&self, namespace: &str, barrier: &str, token: &str) -> Verdict {
+        let Some((id, hash)) = token.split_once('.') else {
+            return Verdict::Unsealed;
+        };
+        let mut keys = std::iter::once(&self.first).chain(&self.others);
+        let Some(key) = keys.find(|key| key.id == id) else {
+            return Verdict::Unknown;
+        };
+        match same(&key.hash(&token_bearer(namespace), barrier), hash) {
+            true => Verdict::Good,
+            false => Verdict::Broken,
+        }
+    }
+}
+
+/// No kind of workload has this name, so that no seal of a stamp is a token.
+fn token_bearer(namespace: &str) -> Bearer<'_> {
+    Bearer {
+        namespace,
+        kind: "a barrier's token",
+        workload: Called::Name(""),
+        gang: "",
+    }
+}
+
+/// Comparing takes as long for a near miss as for a far one.
+fn same(wanted: &str, is: &str) -> bool {
+    let both = wanted.bytes().zip(is.bytes());
+    both.fold(wanted.len() ^ is.len(), |all, (a, b)| {
+        all | usize::from(a ^ b)
+    }) == 0
 }
 
 /// What a stamp says, without its seal.
@@ -290,6 +324,25 @@ mod tests {
         let sealed = seals(1, &[]).seal(&train(), STAMP);
         assert_eq!(seals(2, &[1]).check(&train(), &sealed), Verdict::Good);
         assert_eq!(seals(2, &[3]).check(&train(), &sealed), Verdict::Unknown);
+    }
+
+    #[test]
+    fn a_token_is_of_one_barrier() {
+        let seals = seals(1, &[]);
+        let token = seals.token("ml", "train-barrier-0-x");
+        let check = |namespace, barrier| seals.check_token(namespace, barrier, &token);
+        assert_eq!(check("ml", "train-barrier-0-x"), Verdict::Good);
+        assert_eq!(check("ml", "train-barrier-1-x"), Verdict::Broken);
+        assert_eq!(check("web", "train-barrier-0-x"), Verdict::Broken);
+        let other = super::tests::seals(2, &[]);
+        assert_eq!(
+            other.check_token("ml", "train-barrier-0-x", &token),
+            Verdict::Unknown
+        );
+        assert_eq!(
+            seals.check_token("ml", "train-barrier-0-x", "open"),
+            Verdict::Unsealed
+        );
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
-use crate::gang::{SchedulerKind, Seals, Standing, Vouched};
+use crate::gang::{SchedulerKind, Seals, Standing, Vouched, WaitContainer};
 
 use super::{Api, Dialect, Namespaces, Probe, TABLE};
 
@@ -81,6 +81,8 @@ pub struct Snapshot {
     pub standing: Standing,
     /// What the apiserver runs, where one was asked.
     pub release: Option<Release>,
+    /// What is injected for start barriers.
+    pub wait: Arc<WaitContainer>,
 }
 
 impl Snapshot {
@@ -108,6 +110,7 @@ impl Snapshot {
             vouched: Vouched::Nobody,
             standing: Standing::Nobody,
             release: None,
+            wait: Arc::default(),
         };
         dialect.assume(&mut cluster);
         cluster

@@ -52,11 +52,6 @@ pub(crate) fn object(
     scope: Scope<'_>,
     spec: Value,
 ) -> DynamicObject {
-    let mut labels = scope.labels();
-    labels.insert(keys::WORKLOAD.to_owned(), owner.kind.to_owned());
-    if let Some(name) = &owner.gang_name {
-        labels.insert(keys::GANG_NAME.to_owned(), name.clone());
-    }
     DynamicObject {
         types: Some(TypeMeta {
             api_version: api_version.to_owned(),
@@ -64,12 +59,24 @@ pub(crate) fn object(
         }),
         metadata: ObjectMeta {
             name: Some(name.into_string()),
-            namespace: Some(owner.namespace.clone()),
-            labels: Some(labels),
-            owner_references: references(owner),
-            ..ObjectMeta::default()
+            ..metadata(owner, scope)
         },
         data: json!({"spec": spec}),
+    }
+}
+
+/// The metadata of an object that has no name yet.
+pub(crate) fn metadata(owner: &Owner, scope: Scope<'_>) -> ObjectMeta {
+    let mut labels = scope.labels();
+    labels.insert(keys::WORKLOAD.to_owned(), owner.kind.to_owned());
+    if let Some(name) = &owner.gang_name {
+        labels.insert(keys::GANG_NAME.to_owned(), name.clone());
+    }
+    ObjectMeta {
+        namespace: Some(owner.namespace.clone()),
+        labels: Some(labels),
+        owner_references: references(owner),
+        ..ObjectMeta::default()
     }
 }
 

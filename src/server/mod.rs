@@ -41,7 +41,7 @@ use connection::Connections;
 use lifecycle::{Lifecycle, Stage};
 use metrics::{Metrics, Port};
 use review::Reviews;
-use share::Share;
+pub(crate) use share::{Part, Share};
 use tls::Tls;
 
 /// A review's bytes in, its answer out. For a small body it runs on the thread that serves the

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The whole, and who holds how much of it.
 #[derive(Debug)]
-pub(super) struct Share {
+pub(crate) struct Share {
     total: usize,
     held: Mutex<Holdings>,
 }
@@ -23,13 +23,13 @@ struct Holdings {
 }
 
 impl Share {
-    pub(super) fn of(total: usize) -> Arc<Self> {
+    pub(crate) fn of(total: usize) -> Arc<Self> {
         let held = Mutex::default();
         Arc::new(Self { total, held })
     }
 
     /// A part of nothing yet, for this peer.
-    pub(super) fn part(self: &Arc<Self>, peer: IpAddr) -> Part {
+    pub(crate) fn part(self: &Arc<Self>, peer: IpAddr) -> Part {
         Part {
             share: Arc::clone(self),
             // One peer, whether the listener speaks IPv4 or has it mapped into IPv6.
@@ -46,7 +46,7 @@ impl Share {
 
 /// What one connection or one body holds. It goes back when this is dropped.
 #[derive(Debug)]
-pub(super) struct Part {
+pub(crate) struct Part {
     share: Arc<Share>,
     peer: IpAddr,
     amount: usize,
@@ -54,15 +54,15 @@ pub(super) struct Part {
 
 /// There is no more for this peer now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Exhausted;
+pub(crate) struct Exhausted;
 
 impl Part {
     /// All that there is, for all peers.
-    pub(super) fn total(&self) -> usize {
+    pub(crate) fn total(&self) -> usize {
         self.share.total
     }
 
-    pub(super) fn grow(&mut self, more: usize) -> Result<(), Exhausted> {
+    pub(crate) fn grow(&mut self, more: usize) -> Result<(), Exhausted> {
         let mut held = self.share.holdings();
         let free = self.share.total.saturating_sub(held.used);
         let own = held.by_peer.get(&self.peer).copied().unwrap_or(0);

@@ -9,7 +9,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use crate::gang::WorkloadRef;
 use crate::gang::seal::{Bearer, Called, StampHash, Verdict};
-use crate::gang::{Carrier, FieldError, FieldPath, Member, Round, Seals, Shape, Stamp};
+use crate::gang::{
+    BarrierStart, Carrier, FieldError, FieldPath, Member, Round, Seals, Shape, Stamp,
+};
 
 use super::facts::{Facts, Watched};
 use super::keys;
@@ -164,9 +166,24 @@ pub(crate) enum Proof {
 
 /// By what a child's stamp is known to be Muster's own; `None` where it has no stamp, or no workload.
 pub(crate) fn proof(child: &dyn Marked, namespace: &str, seals: &Seals) -> Option<Proof> {
+    let (gang, text) = (child.label(keys::GANG)?, child.annotation(keys::STAMP)?);
+    proof_of(child, namespace, seals, (gang, text))
+}
+
+/// The same for the stamp of a start barrier.
+pub(crate) fn barrier_proof(child: &dyn Marked, namespace: &str, seals: &Seals) -> Option<Proof> {
+    let text = child.annotation(keys::BARRIER_STAMP)?;
+    proof_of(child, namespace, seals, (keys::BARRIER, text))
+}
+
+fn proof_of(
+    child: &dyn Marked,
+    namespace: &str,
+    seals: &Seals,
+    (gang, text): (&str, &str),
+) -> Option<Proof> {
     let parent = parent(child)?;
     let workload = child.label(parent.members.name)?;
-    let (gang, text) = (child.label(keys::GANG)?, child.annotation(keys::STAMP)?);
     let bearer = Bearer {
         namespace,
         kind: parent.kind.name,
@@ -195,6 +212,18 @@ pub(crate) fn proof(child: &dyn Marked, namespace: &str, seals: &Seals) -> Optio
 pub(crate) fn stamp_hash(child: &dyn Marked) -> StampHash {
     let gang = child.label(keys::GANG).unwrap_or_default();
     StampHash::of(gang, child.annotation(keys::STAMP).unwrap_or_default())
+}
+
+/// Which start of its workload a pod waits for; `None` where its labels do not tell.
+pub(crate) fn barrier_start(pod: &dyn Marked, namespace: &str) -> Option<BarrierStart> {
+    let members = &parent(pod)?.members;
+    Some(BarrierStart {
+        namespace: namespace.to_owned(),
+        workload: pod.label(members.name)?.to_owned(),
+        uid: pod.label(members.uid?)?.to_owned(),
+        attempt: (members.attempt?)(pod)?,
+        round: round(pod),
+    })
 }
 
 /// The round written on an object; none is round zero.

@@ -117,6 +117,9 @@ pub(crate) struct Members {
     pub(crate) links: Links,
     /// The stamp of a child of this role says what its gang's objects are made of.
     pub(crate) plans: Option<&'static str>,
+    /// Which attempt of its workload a pod belongs to, for the start barrier; none where the kind has no
+    /// barrier.
+    pub(crate) attempt: Option<fn(&dyn Marked) -> Option<u32>>,
     /// The label of a ControllerRevision that holds its workload's name, where the controller keeps
     /// some.
     pub(crate) revisions: Option<&'static str>,

@@ -41,7 +41,7 @@ pub(crate) enum Labelled {
 impl Labelled {
     fn keys(self) -> &'static [&'static str] {
         match self {
-            Self::Gang => &[GANG],
+            Self::Gang => &[GANG, BARRIER],
             Self::Workload => &[WORKLOAD],
             Self::GangName => &[GANG_NAME, INDEX],
             Self::No => &[],
@@ -49,9 +49,12 @@ impl Labelled {
     }
 }
 
-/// Whether the JSON of a workload can ask for a gang at all, by a key or by a field of KEP-1068.
+/// Whether the JSON of a workload can ask for a gang or a start barrier at all, by a key or by a
+/// field of KEP-1068 or KEP-498.
 pub(crate) fn may_ask(json: &str) -> bool {
-    json.contains(PREFIX) || json.contains("\"gangConfig\"")
+    [PREFIX, "\"gangConfig\"", "\"groupSchedulingConfig\""]
+        .iter()
+        .any(|word| json.contains(word))
 }
 
 /// The keys that may change while a gang lives: the timeouts, and what Muster itself counts and
@@ -80,7 +83,17 @@ pub(crate) fn check_annotation(place: &Place, at: &FieldPath, key: &str) -> Opti
         return None;
     }
     let at = at.key(key);
-    if matches!(key, GANG | INDEX | WORKLOAD | STAMP | ROUND | REVIVING) {
+    let own = [
+        GANG,
+        INDEX,
+        WORKLOAD,
+        STAMP,
+        ROUND,
+        REVIVING,
+        BARRIER,
+        BARRIER_STAMP,
+    ];
+    if own.contains(&key) {
         let reason = "Muster alone writes this key; remove it";
         return Some(FieldError::forbidden(at, reason));
     }
@@ -110,7 +123,7 @@ fn check_label(place: &Place, at: &FieldPath, key: &str) -> Option<FieldError> {
             "it is read as an annotation, not as a label: move it to annotations",
         ));
     }
-    if matches!(key, GANG | INDEX | WORKLOAD) {
+    if matches!(key, GANG | INDEX | WORKLOAD | BARRIER) {
         return Some(FieldError::forbidden(at, "Muster alone writes this label"));
     }
     Some(unknown(at, key, place))

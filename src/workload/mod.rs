@@ -126,6 +126,11 @@ pub trait Workload: Sync {
         true
     }
 
+    /// How often the whole workload was restarted.
+    fn attempt(&self) -> u32 {
+        0
+    }
+
     /// The gangs that live now.
     fn outlook<'p>(&self, plan: &'p Plan, of: &Origin<'_>, pods: &[SeenPod]) -> Outlook<'p>;
 

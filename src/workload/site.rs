@@ -85,9 +85,13 @@ pub(crate) fn carried(workload: &dyn Workload) -> HashSet<StampHash> {
         Life::LeftAlone => Vec::new(),
         _ => workload.sites(),
     };
-    let carried = sites.iter().filter_map(|site| {
-        let (gang, text) = (site.label(keys::GANG)?, site.annotation(keys::STAMP)?);
-        Some(StampHash::of(gang, text))
+    let carried = sites.iter().flat_map(|site| {
+        let stamps = [
+            site.label(keys::GANG).zip(site.annotation(keys::STAMP)),
+            Some(keys::BARRIER).zip(site.annotation(keys::BARRIER_STAMP)),
+        ];
+        let stamps = stamps.into_iter().flatten();
+        stamps.map(|(gang, text)| StampHash::of(gang, text))
     });
     carried.collect()
 }

@@ -125,6 +125,13 @@ impl<'de: 'a, 'a, T> Deserialize<'de> for Unread<'a, T> {
     }
 }
 
+impl<T> Unread<'_, T> {
+    /// The items of a list as they were sent; none where there is no list.
+    pub(crate) fn items(&self) -> Option<Vec<Value>> {
+        serde_json::from_str(self.raw?.get()).ok().flatten()
+    }
+}
+
 impl<'a, T: Deserialize<'a> + Default> Unread<'a, T> {
     /// What it says. The apiserver checks a pod by itself: what cannot be read counts as nothing.
     pub(crate) fn read(&self) -> T {

@@ -17,6 +17,7 @@ use crate::ports::Port;
 use crate::process::Process;
 
 /// Muster as installed: where it is called, and what a replica needs to start.
+#[derive(Clone)]
 pub struct Muster {
     kubeconfig: PathBuf,
     flags: Vec<String>,
@@ -93,7 +94,13 @@ impl Muster {
             .arg(flag("admin-listen", format!("127.0.0.1:{}", admin.number)))
             .arg(flag("lame-duck-seconds", 0))
             .args(&self.flags);
-        let process = plane.spawn(identity, command, vec![port, admin])?;
+        // A replica of its own tells pods at start barriers where it is.
+        let barrier = Port::reserve()?;
+        if !self.flags.iter().any(|flag| flag.starts_with("--barrier-")) {
+            let at = format!("127.0.0.1:{}", barrier.number);
+            command.args([flag("barrier-listen", &at), flag("barrier-server", &at)]);
+        }
+        let process = plane.spawn(identity, command, vec![port, admin, barrier])?;
         let probe = Probe::new(&health, "/readyz")?;
         ready(&process, async || probe.check().await)
             .await

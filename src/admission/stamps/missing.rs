@@ -1,11 +1,10 @@
 //! Whether a workload that is about to be stored carries its stamps.
 
-use super::{Pen, Text, stampings};
+use super::{Pen, Text, is_labelled, stampings};
 use crate::gang::seal::{self, Verdict};
 use crate::gang::{FieldError, FieldPath};
 use crate::judge::Judged;
 use crate::scheduler::Marks;
-use crate::workload::facts::Watched;
 use crate::workload::{GangFields, Site, Workload, keys};
 
 /// How closely stamps are looked at.
@@ -53,11 +52,10 @@ pub(crate) fn missing(
 
 /// A workload that the reconciler cannot find has no objects, and its pods wait for ever.
 fn unlabelled(workload: &dyn Workload, judged: &Judged) -> Option<FieldError> {
-    let wanted = workload.facts().watched == Watched::Labelled && judged.backend.is_some();
-    let lacks = wanted && workload.meta().label(keys::WORKLOAD).is_none();
+    let lacks = is_labelled(workload, judged) && workload.meta().label(keys::WORKLOAD).is_none();
     lacks.then(|| {
         let at = FieldPath::new("metadata").child("labels");
-        let why = "Muster finds its gang by this label, and a webhook removed it after Muster's \
+        let why = "Muster finds it by this label, and a webhook removed it after Muster's \
                    mutating webhook";
         FieldError::required(at.key(keys::WORKLOAD), why)
     })

@@ -24,7 +24,7 @@ type Entries = BTreeMap<&'static str, String>;
 /// What seals stamps, and the namespace that they are for.
 #[derive(Clone, Copy)]
 pub(crate) struct Pen<'a> {
-    seals: &'a Seals,
+    pub(super) seals: &'a Seals,
     namespace: &'a str,
 }
 
@@ -37,7 +37,7 @@ impl<'a> Pen<'a> {
     }
 
     /// The children of a workload in the gangs of one label.
-    fn bearer<'b>(&self, workload: &'b dyn Workload, gang: &'b str) -> Bearer<'b>
+    pub(super) fn bearer<'b>(&self, workload: &'b dyn Workload, gang: &'b str) -> Bearer<'b>
     where
         'a: 'b,
     {
@@ -145,11 +145,11 @@ pub(crate) fn stamp(
         let scheduler = (keys::SCHEDULER, backend.kind().as_str().to_owned());
         let mode = judged.mode.map(|mode| (keys::GANG_MODE, mode.to_owned()));
         let own: Entries = mode.into_iter().chain([scheduler]).collect();
-        let found: Entries = match workload.facts().watched {
-            Watched::All | Watched::ByMembers => BTreeMap::new(),
-            Watched::Labelled => BTreeMap::from([(keys::WORKLOAD, "gang".to_owned())]),
-        };
-        patch.metadata(&[], Some(meta), &found, &own);
+        patch.metadata(&[], Some(meta), &BTreeMap::new(), &own);
+    }
+    if is_labelled(workload, judged) {
+        let found = BTreeMap::from([(keys::WORKLOAD, "gang".to_owned())]);
+        patch.metadata(&[], Some(meta), &found, &BTreeMap::new());
     } else if meta.label(keys::WORKLOAD).is_some() {
         patch.remove(&["metadata", "labels", keys::WORKLOAD]);
     }
@@ -178,6 +178,12 @@ pub(crate) fn stamp(
     }
 }
 
+/// Whether the reconciler finds the workload by a label of Muster's, and has something to do for it.
+fn is_labelled(workload: &dyn Workload, judged: &Judged) -> bool {
+    let wanted = judged.backend.is_some() || judged.plan.barrier.is_some();
+    wanted && workload.facts().watched == Watched::Labelled
+}
+
 fn remove(patch: &mut PatchBuilder, site: &Site<'_>, rest: &[&str]) {
     patch.remove(&[&site.tokens()[..], rest].concat());
 }
@@ -204,7 +210,11 @@ pub(crate) fn stamp_round(
     for site in new.sites().iter().filter(|site| site.pods.is_some()) {
         // By the stored object: an update may have dropped the stamps, which are put back.
         let was = before.get(&site.key());
-        if was.is_none_or(|was| was.annotation(keys::STAMP).is_none()) {
+        let stamped = |was: &&Site<'_>| {
+            let stamps = [keys::STAMP, keys::BARRIER_STAMP];
+            stamps.iter().any(|key| was.annotation(key).is_some())
+        };
+        if was.is_none_or(|was| !stamped(was)) {
             continue;
         }
         any = true;

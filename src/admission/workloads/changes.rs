@@ -54,7 +54,14 @@ impl Change {
     /// Whether Muster wrote it, and no user did. A client-side `kubectl apply` drops such a key
     /// whenever it replaces the list of templates that holds it.
     pub(crate) fn is_stamp(&self) -> bool {
-        matches!(self.key(), Some(keys::STAMP | keys::GANG | keys::WORKLOAD))
+        let own = [
+            keys::STAMP,
+            keys::GANG,
+            keys::WORKLOAD,
+            keys::BARRIER,
+            keys::BARRIER_STAMP,
+        ];
+        self.key().is_some_and(|key| own.contains(&key))
     }
 
     /// Whether Muster writes it where the user did not. `kubectl replace` drops it.

@@ -2,6 +2,7 @@
 
 use super::changes::{Links, changes};
 use super::{Update, finish, forgive, normalise, own_keys};
+use crate::admission::barriers;
 use crate::admission::patch::PatchBuilder;
 use crate::admission::stamps::{self, Stamps};
 use crate::admission::{Decided, Phase, Unanswerable};
@@ -16,6 +17,10 @@ pub(crate) fn decide(update: &Update<'_>) -> Result<Decided, Unanswerable> {
         new,
         cluster,
     } = *update;
+    let dropped = barriers::put_back(old, new);
+    if phase == Phase::Mutate && !dropped.0.is_empty() {
+        return barriers::decide_again(phase, review, dropped, cluster);
+    }
     let namespace = review.namespace();
     let mut judged = judge::stored(new, namespace, cluster, Unasked::NoGang);
     let mut patch = PatchBuilder::default();

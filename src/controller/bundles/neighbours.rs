@@ -5,6 +5,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures::channel::mpsc;
+use k8s_openapi::jiff::Timestamp;
 use kube::runtime::reflector::{ObjectRef, Store};
 use kube::runtime::watcher::{self, Event};
 
@@ -113,6 +114,8 @@ impl Neighbours {
                 made: &[],
                 partners: &[],
                 owner: None,
+                waiters: &[],
+                now: Timestamp::default(),
             });
             partners::look(other.clone(), &from, &circle, seen.as_ref(), cluster)
         };

@@ -10,12 +10,13 @@ use std::time::{Duration, Instant};
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 
+use crate::controller::barriers::status::{BarrierStatus, Says};
 use crate::controller::cache::expiring::Expiring;
 use crate::controller::cache::recent_writes::TRUST;
 use crate::controller::cache::stored::Stored;
 use crate::controller::decide::{Actions, GangStatus, State};
 use crate::controller::gang_status;
-use crate::controller::report::events::PATIENCE;
+use crate::controller::report::events::{PATIENCE, Report};
 use crate::controller::report::few::{LONGEST, cut, few};
 
 /// True once every gang of the workload has its quorum on nodes.
@@ -23,9 +24,13 @@ pub(crate) const TYPE: &str = "muster.dev/GangScheduled";
 
 const BROKEN: &str = "GangBroken";
 
+/// True once every member of the start barrier has started.
+pub(crate) const BARRIER: &str = "muster.dev/StartBarrier";
+
 /// What the condition says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Condition {
+    kind: &'static str,
     reason: Reason,
     message: String,
 }
@@ -38,6 +43,9 @@ enum Reason {
     Suspended,
     Refused,
     Idle,
+    BarrierOpen,
+    BarrierWaiting,
+    BarrierTimedOut,
 }
 
 impl Reason {
@@ -49,13 +57,17 @@ impl Reason {
             Self::Suspended => "GangSuspended",
             Self::Refused => "GangRefused",
             Self::Idle => "NoGang",
+            Self::BarrierOpen => "BarrierOpened",
+            Self::BarrierWaiting => "BarrierWaiting",
+            Self::BarrierTimedOut => "BarrierTimedOut",
         }
     }
 
     fn status(self) -> &'static str {
         match self {
-            Self::Scheduled => "True",
+            Self::Scheduled | Self::BarrierOpen => "True",
             Self::Waiting | Self::Broken | Self::Suspended | Self::Refused | Self::Idle => "False",
+            Self::BarrierWaiting | Self::BarrierTimedOut => "False",
         }
     }
 }
@@ -89,6 +101,32 @@ impl Condition {
             )
         };
         Some(Self {
+            kind: TYPE,
+            reason,
+            message: cut(&message, LONGEST),
+        })
+    }
+
+    /// How a start barrier stands; `None` before anybody waits.
+    fn of_barrier(status: &BarrierStatus) -> Option<Self> {
+        let members = status.members;
+        let (reason, message) = match &status.says {
+            Some(Says::Open) => (
+                Reason::BarrierOpen,
+                format!("{members} of {members} members have started"),
+            ),
+            Some(Says::Late(missing)) => (
+                Reason::BarrierTimedOut,
+                format!("the start barrier did not open in time: {missing}"),
+            ),
+            None if status.begun => (
+                Reason::BarrierWaiting,
+                "main containers wait until all members have started".to_owned(),
+            ),
+            None => return None,
+        };
+        Some(Self {
+            kind: BARRIER,
             reason,
             message: cut(&message, LONGEST),
         })
@@ -135,7 +173,7 @@ impl Condition {
         let since = same.and_then(|shown| shown["lastTransitionTime"].as_str());
         let now = || Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
         json!({
-            "type": TYPE,
+            "type": self.kind,
             "status": self.reason.status(),
             "reason": self.reason.as_str(),
             "message": self.message,
@@ -154,7 +192,7 @@ pub(crate) enum ConditionUpdate {
 
 /// The conditions of the last moments, by the workload's uid, until the cache shows them.
 #[derive(Debug)]
-pub(crate) struct Conditions(Mutex<Expiring<String, Condition>>);
+pub(crate) struct Conditions(Mutex<Expiring<(String, &'static str), Condition>>);
 
 impl Default for Conditions {
     fn default() -> Self {
@@ -166,7 +204,43 @@ impl Conditions {
     /// The condition of a workload could not be written: the next look writes it again.
     pub(crate) fn forget(&self, uid: &str) {
         let mut written = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        written.remove(uid);
+        for kind in [TYPE, BARRIER] {
+            written.remove(&(uid.to_owned(), kind));
+        }
+    }
+
+    /// The condition of a start barrier, and the event that says the same.
+    pub(crate) fn barrier(
+        &self,
+        workload: &Stored,
+        status: &BarrierStatus,
+    ) -> (ConditionUpdate, Report) {
+        let mut report = Report::default();
+        let Some(condition) = Condition::of_barrier(status) else {
+            return (ConditionUpdate::NotNeeded, report);
+        };
+        let shown = workload.condition(BARRIER);
+        let shown = shown.as_ref();
+        // Who is missing changes, and is told once.
+        let told = |shown: &Value| {
+            let reason = condition.reason == Reason::BarrierTimedOut;
+            reason && shown["reason"] == condition.reason.as_str()
+        };
+        if shown.is_some_and(|shown| condition.is(shown) || told(shown)) {
+            return (ConditionUpdate::NotNeeded, report);
+        }
+        let (reason, message) = (condition.reason.as_str(), condition.message.clone());
+        let opened = condition.reason == Reason::BarrierOpen;
+        let late = condition.reason == Reason::BarrierTimedOut;
+        let update = self.settle(workload, condition, shown);
+        if matches!(update, ConditionUpdate::Write(_)) {
+            if opened {
+                report.tell(reason, message);
+            } else if late {
+                report.warn(reason, message);
+            }
+        }
+        (update, report)
     }
 
     pub(crate) fn update(
@@ -191,17 +265,28 @@ impl Conditions {
         if let Some(left) = condition.hold_back(workload, shown, actions) {
             return ConditionUpdate::Later(left);
         }
+        self.settle(workload, condition, shown)
+    }
+
+    /// Writes a condition, unless that was done a moment ago.
+    fn settle(
+        &self,
+        workload: &Stored,
+        condition: Condition,
+        shown: Option<&Value>,
+    ) -> ConditionUpdate {
         let (mut written, now) = (
             self.0.lock().unwrap_or_else(PoisonError::into_inner),
             Instant::now(),
         );
-        if let Some((last, left)) = written.get(workload.uid(), now)
+        let key = (workload.uid().to_owned(), condition.kind);
+        if let Some((last, left)) = written.get(&key, now)
             && *last == condition
         {
             return ConditionUpdate::Later(left);
         }
         let value = condition.to_json(shown);
-        written.insert(workload.uid().to_owned(), condition, now);
+        written.insert(key, condition, now);
         ConditionUpdate::Write(value)
     }
 }

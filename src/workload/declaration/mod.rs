@@ -4,6 +4,7 @@
 //! the first, because all violations of an object are reported together. Another dialect than
 //! Muster's own has a file of its own.
 
+pub(crate) mod barrier;
 mod bundles;
 pub(crate) mod koordinator;
 

@@ -51,6 +51,7 @@ pub(crate) static FACTS: Facts = Facts {
         },
         links: Links::OnPods,
         plans: None,
+        attempt: Some(|_| Some(0)),
         revisions: None,
     },
     job_types: None,
@@ -70,6 +71,7 @@ pub(in crate::workload) const KNOBS: &[&str] = &[
     keys::TIMEOUT,
     keys::TIMEOUT_ACTION,
     keys::STRICTNESS,
+    keys::START_BARRIER,
 ];
 
 /// The Job's own metadata.
@@ -78,7 +80,7 @@ static JOB: Place = Place {
     own: &[keys::ROUND, keys::REVIVING],
     labelled: Labelled::Workload,
     elsewhere: |key| match key {
-        keys::START_BARRIER | keys::START_BARRIER_TARGETS => Some("a start barrier is for JobSets"),
+        keys::START_BARRIER_TARGETS => Some("the pods of a Job wait for each other: remove it"),
         _ => None,
     },
     nearest: KNOBS,
@@ -105,7 +107,7 @@ pub(super) static TEMPLATE: Place = POD_TEMPLATE;
 /// The same, for a maker of Jobs, which has its own place for the keys.
 pub(in crate::workload) const POD_TEMPLATE: Place = Place {
     user: &[],
-    own: &[keys::STAMP, keys::ROUND],
+    own: &[keys::STAMP, keys::ROUND, keys::BARRIER_STAMP],
     labelled: Labelled::Gang,
     elsewhere: |key| {
         let job = KNOBS.contains(&key);

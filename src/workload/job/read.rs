@@ -1,6 +1,6 @@
 //! A Job's declaration: its plan of one gang, and everything that is wrong with it at once.
 
-use crate::gang::{FieldError, FieldPath, Level, Part, PartDraft, PartName, Role};
+use crate::gang::{Barrier, FieldError, FieldPath, Level, Part, PartDraft, PartName, Role, Target};
 use crate::workload::declaration::{self, Mode};
 use crate::workload::{Reading, keys};
 
@@ -30,6 +30,7 @@ pub(super) fn read(job: &Job<'_>) -> Reading {
         &declaration::itself(KIND.name, meta),
         errors,
     );
+    reading.plan.barrier = barrier(job, &annotations, errors);
     let Some(mode) = mode.filter(|mode| mode.value != Mode::Off) else {
         // A key that is refused, as a slip of the pen, is not idle too.
         if reading.errors.is_empty() {
@@ -91,6 +92,24 @@ pub(super) fn read(job: &Job<'_>) -> Reading {
     reading
 }
 
+/// The start barrier, where one is asked for.
+fn barrier(
+    job: &Job<'_>,
+    annotations: &FieldPath,
+    errors: &mut Vec<FieldError>,
+) -> Option<Barrier> {
+    let timeout = declaration::barrier::timeout(&job.metadata, annotations, errors)?;
+    declaration::barrier::check_names(&job.spec.template, &template_path(), errors);
+    check_selector(job, &format!("the barrier of {}", timeout.at), errors);
+    Some(Barrier {
+        timeout: timeout.value?,
+        targets: vec![Target {
+            role: ROLE.to_owned(),
+            members: job.pods(),
+        }],
+    })
+}
+
 /// What excludes a gang of Muster's.
 fn check_spec(job: &Job<'_>, asked: &FieldPath, errors: &mut Vec<FieldError>) {
     let spec = FieldPath::new("spec");
@@ -100,12 +119,19 @@ fn check_spec(job: &Job<'_>, asked: &FieldPath, errors: &mut Vec<FieldError>) {
             format!("Kubernetes' own gang and the gang of {asked} exclude each other; remove one"),
         ));
     }
-    if job.spec.manual_selector == Some(true) {
+    check_selector(job, &format!("the gang of {asked}"), errors);
+}
+
+fn check_selector(job: &Job<'_>, what: &str, errors: &mut Vec<FieldError>) {
+    let at = FieldPath::new("spec").child("manualSelector");
+    // A gang and a barrier are refused for it once.
+    let told = errors.iter().any(|error| error.field == at);
+    if job.spec.manual_selector == Some(true) && !told {
         errors.push(FieldError::forbidden(
-            spec.child("manualSelector"),
+            at,
             format!(
-                "the pods of such a Job do not tell which Job they belong to, and the gang of \
-                 {asked} needs it; remove it together with the selector"
+                "the pods of such a Job do not tell which Job they belong to, and {what} needs it; \
+                 remove it together with the selector"
             ),
         ));
     }
@@ -126,7 +152,7 @@ fn warn(job: &Job<'_>, asked: &FieldPath, reading: &mut Reading) {
 }
 
 fn idle_knobs(job: &Job<'_>) -> Option<String> {
-    let others = [keys::GANG_MODE, keys::ROUND];
+    let others = [keys::GANG_MODE, keys::ROUND, keys::START_BARRIER];
     let instead = format!("set {} to Gang", keys::GANG_MODE);
     declaration::idle_knobs(std::iter::once(&job.metadata), &others, &instead)
 }

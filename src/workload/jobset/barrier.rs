@@ -1,24 +1,20 @@
 //! The start barrier's declaration (KEP-498): `groupSchedulingConfig` and its annotations.
 //!
-//! Only its rules. Main containers of the targets would wait until all of them have started.
+//! Only its rules: main containers of the targets wait until all of them have started.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 use serde::Deserialize;
 
-use crate::gang::{Barrier, FieldError, FieldPath};
+use crate::gang::{Barrier, FieldError, FieldPath, Target};
+use crate::workload::declaration::{self, barrier};
+use crate::workload::keys;
 use crate::workload::view::Scalar;
-use crate::workload::{declaration, keys};
 
-use super::group_path;
 use super::order::Order;
+use super::pods_path;
 use super::view::JobSet;
-
-/// The name that the barrier's init container will have.
-const RESERVED_CONTAINER: &str = "group-scheduling-init";
-/// The name that its volume will have.
-const RESERVED_VOLUME: &str = "group-scheduling";
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -74,12 +70,16 @@ pub(crate) fn read(
         errors,
     );
     for position in &positions {
-        check_reserved_names(jobset, *position, errors);
+        let template = jobs[*position].pods_template();
+        barrier::check_names(template, &pods_path(*position), errors);
     }
-    let name = |i: &usize| jobs[*i].name.to_string();
+    let target = |i: &usize| Target {
+        role: jobs[*i].name.to_string(),
+        members: jobs[*i].pods(),
+    };
     Some(Barrier {
         timeout: declared.timeout?,
-        targets: positions.iter().map(name).collect(),
+        targets: positions.iter().map(target).collect(),
     })
 }
 
@@ -130,7 +130,12 @@ fn annotation(jobset: &JobSet<'_>, errors: &mut Vec<FieldError>) -> Option<Decla
     let at = FieldPath::new("metadata").child("annotations");
     let meta = &jobset.metadata;
     let targets = declaration::text(meta, &at, keys::START_BARRIER_TARGETS, errors);
-    if meta.annotation(keys::START_BARRIER).is_none() {
+    if meta
+        .annotations
+        .as_ref()?
+        .get(keys::START_BARRIER)
+        .is_none()
+    {
         if let Some((_, targets_at)) = targets {
             errors.push(FieldError::required(
                 at.key(keys::START_BARRIER),
@@ -139,15 +144,15 @@ fn annotation(jobset: &JobSet<'_>, errors: &mut Vec<FieldError>) -> Option<Decla
         }
         return None;
     }
-    let timeout = declaration::go_duration(meta, &at, keys::START_BARRIER, errors);
+    let timeout = barrier::timeout(meta, &at, errors)?;
     let targets = targets.map_or_else(Vec::new, |(text, at)| {
         text.split(',')
             .map(|name| (name.trim().to_owned(), at.clone()))
             .collect()
     });
     Some(Declared {
-        at: at.key(keys::START_BARRIER),
-        timeout: timeout.map(|t| t.value),
+        at: timeout.at,
+        timeout: timeout.value,
         targets,
     })
 }
@@ -178,31 +183,4 @@ fn check_targets(
         }
     }
     positions
-}
-
-fn check_reserved_names(jobset: &JobSet<'_>, position: usize, errors: &mut Vec<FieldError>) {
-    let pod = &jobset.spec.replicated_jobs[position]
-        .template
-        .spec
-        .template
-        .spec;
-    let template = group_path(position).child("template").child("spec");
-    let at = template.child("template").child("spec");
-    let reserved = |list: &str, i: usize| {
-        let detail = "the name is reserved for the start barrier; choose another";
-        FieldError::forbidden(at.child(list).index(i).child("name"), detail)
-    };
-    let containers = [
-        ("containers", pod.containers.read().0),
-        ("initContainers", pod.init_containers.read().0),
-    ];
-    for (list, containers) in containers {
-        let named = containers.iter().enumerate();
-        let named = named.filter(|(_, c)| c.name == RESERVED_CONTAINER);
-        errors.extend(named.map(|(i, _)| reserved(list, i)));
-    }
-    let volumes = pod.volumes.read();
-    let volumes = volumes.iter().enumerate();
-    let volumes = volumes.filter(|(_, v)| &*v.name == RESERVED_VOLUME);
-    errors.extend(volumes.map(|(i, _)| reserved("volumes", i)));
 }

@@ -73,6 +73,7 @@ pub(crate) static FACTS: Facts = Facts {
         link: |_| LinkState::Linked,
         links: Links::InTemplates,
         plans: None,
+        attempt: Some(|pod| pod.label(ATTEMPT)?.parse().ok()),
         revisions: None,
     },
     // JobSet up to 0.11 lacks `schedulingGroup`.
@@ -126,7 +127,7 @@ pub(crate) static GROUP: Place = Place {
 /// The metadata of a ReplicatedJob's pod template.
 pub(crate) static POD_TEMPLATE: Place = Place {
     user: &[],
-    own: &[keys::STAMP, keys::ROUND],
+    own: &[keys::STAMP, keys::ROUND, keys::BARRIER_STAMP],
     labelled: Labelled::Gang,
     elsewhere: |key| {
         if GROUP_KNOBS.contains(&key) {

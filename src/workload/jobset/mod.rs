@@ -90,6 +90,10 @@ impl Workload for JobSet<'_> {
         fields::gang_fields(self)
     }
 
+    fn attempt(&self) -> u32 {
+        self.status.restarts
+    }
+
     /// All gangs of the JobSet's current attempt; each replica with its own restarts.
     fn outlook<'p>(&self, plan: &'p Plan, of: &Origin<'_>, _pods: &[SeenPod]) -> Outlook<'p> {
         let attempt = Attempt {

@@ -34,13 +34,6 @@ pub(crate) fn read(jobset: &JobSet<'_>) -> Reading {
     let itself = declaration::itself(KIND.name, meta);
     reading.plan.policy = declaration::policy(meta, &metadata, &itself, errors);
     reading.plan.barrier = barrier::read(jobset, &order, &mut reading.errors);
-    if reading.plan.barrier.is_some() {
-        reading.warnings.push(
-            "the start barrier is checked but not carried out by this version of Muster: \
-             main containers do not wait"
-                .into(),
-        );
-    }
     if reading.asked.is_none() {
         reading.warnings.extend(idle_knobs(jobset));
         return reading;

@@ -34,6 +34,7 @@ pub(crate) static FACTS: Facts = Facts {
         link: replica::link,
         links: Links::OnPods,
         plans: Some(replica::LEADER),
+        attempt: None,
         revisions: Some(replica::NAME),
     },
     example: r#"{
@@ -67,7 +68,9 @@ static SET: Place = Place {
             "the replicas of a LeaderWorkerSet start, roll and restart one by one, and make no \
              bundle",
         ),
-        keys::START_BARRIER | keys::START_BARRIER_TARGETS => Some("a start barrier is for JobSets"),
+        keys::START_BARRIER | keys::START_BARRIER_TARGETS => {
+            Some("a start barrier is for JobSets and Jobs")
+        }
         _ => None,
     },
     nearest: KNOBS,

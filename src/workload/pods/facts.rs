@@ -45,6 +45,7 @@ pub(crate) static FACTS: Facts = Facts {
         link,
         links: Links::OnPods,
         plans: None,
+        attempt: None,
         revisions: None,
     },
     job_types: None,
@@ -80,7 +81,9 @@ pub(in crate::workload) static POD: Place = Place {
              muster.dev/min-count",
         ),
         keys::TIMEOUT_ACTION => Some("pods cannot be suspended: a gang of them keeps waiting"),
-        keys::START_BARRIER | keys::START_BARRIER_TARGETS => Some("a start barrier is for JobSets"),
+        keys::START_BARRIER | keys::START_BARRIER_TARGETS => {
+            Some("a start barrier is for JobSets and Jobs")
+        }
         _ => None,
     },
     nearest: KNOBS,

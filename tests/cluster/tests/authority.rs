@@ -58,7 +58,7 @@ async fn bundles(installed: &Installed) -> Result<Vec<String>> {
             bundles.push(String::from_utf8(BASE64_STANDARD.decode(bundle)?)?);
         }
     }
-    assert_eq!(bundles.len(), 15);
+    assert_eq!(bundles.len(), 17);
     Ok(bundles)
 }
 

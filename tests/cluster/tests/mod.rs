@@ -1,6 +1,7 @@
 //! The promises that a real cluster must keep, one file per theme.
 
 mod authority;
+mod barrier;
 mod better;
 mod callers;
 mod choice;
@@ -41,6 +42,18 @@ pub fn all() -> Vec<Test> {
         test(pods::crowd::five_thousand_pods_are_one_gang_and_one_write),
         test(pods::outage::a_gang_that_ended_while_muster_was_down_leaves_nothing),
         test(replicas::either_replica_serves_and_one_leads),
+        test(barrier::outage::replicas_that_are_killed_lose_nobody),
+        test(barrier::outage::where_no_replica_is_reached_the_file_opens_it),
+        test(barrier::main_containers_start_when_the_last_target_has_come),
+        test(barrier::a_gang_waits_at_its_barrier_too),
+        test(barrier::the_pods_of_a_job_wait_for_each_other),
+        test(barrier::a_pod_that_pretends_to_wait_is_refused),
+        test(barrier::times::a_pod_that_waits_in_vain_says_who_is_missing),
+        test(barrier::times::a_restarted_container_does_not_wait_again),
+        test(barrier::times::pods_that_do_not_exist_are_missed),
+        test(barrier::lives::each_attempt_waits_for_its_own_pods),
+        test(barrier::lives::suspension_closes_and_a_resume_opens_anew),
+        test(barrier::lives::a_replaced_pod_goes_straight_through),
         test(trust::a_forged_stamp_makes_nothing_and_a_lost_key_strands_nothing),
         test(trust::a_sealed_stamp_that_was_never_stored_makes_nothing),
         test(harness::jobset_is_defaulted_by_its_own_webhook),

@@ -1,0 +1,120 @@
+//! What `muster wait` and the replicas say to each other: lines over TLS, one question and one answer.
+//!
+//! Not HTTP: ten thousand pods wait at once, and what a connection holds for buffers of its own is
+//! most of what it costs.
+
+use std::fmt;
+
+/// The longest line: a namespace, a name, a token, or what is told at the end of the time.
+pub(crate) const LONGEST: usize = 2048;
+
+/// What a pod asks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Question {
+    pub(crate) namespace: String,
+    pub(crate) barrier: String,
+    pub(crate) token: String,
+}
+
+impl fmt::Display for Question {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            namespace,
+            barrier,
+            token,
+        } = self;
+        write!(f, "wait {namespace}/{barrier} {token}")
+    }
+}
+
+impl Question {
+    pub(crate) fn read(line: &str) -> Option<Self> {
+        let (place, token) = line.strip_prefix("wait ")?.split_once(' ')?;
+        let (namespace, barrier) = place.split_once('/')?;
+        Some(Self {
+            namespace: namespace.to_owned(),
+            barrier: barrier.to_owned(),
+            token: token.to_owned(),
+        })
+    }
+}
+
+/// A pod's second word: its time is over, and it wants to know who is missing.
+pub(crate) const LATE: &str = "late";
+
+/// What a replica answers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Answer {
+    /// All have come: go on.
+    Open,
+    /// The time is over, and who is missing, where that is known.
+    Closed(String),
+    /// The token is of another barrier: there is nothing to hear.
+    Denied,
+    /// The token is of a key that this replica does not know yet, or it has not seen the barriers.
+    Unknown,
+}
+
+impl fmt::Display for Answer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Open => f.write_str("open"),
+            Self::Closed(missing) => {
+                // One line, however it was written.
+                let line: Vec<&str> = missing.split_whitespace().collect();
+                write!(f, "closed {}", line.join(" "))
+            }
+            Self::Denied => f.write_str("denied"),
+            Self::Unknown => f.write_str("unknown"),
+        }
+    }
+}
+
+impl Answer {
+    pub(crate) fn read(line: &str) -> Option<Self> {
+        match line.split_once(' ') {
+            Some(("closed", missing)) => Some(Self::Closed(missing.to_owned())),
+            None if line == "open" => Some(Self::Open),
+            None if line == "closed" => Some(Self::Closed(String::new())),
+            None if line == "denied" => Some(Self::Denied),
+            None if line == "unknown" => Some(Self::Unknown),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_said_is_understood() {
+        let question = Question {
+            namespace: "ml".to_owned(),
+            barrier: "train-barrier-0-x".to_owned(),
+            token: "c914ec48.abc".to_owned(),
+        };
+        let line = question.to_string();
+        assert_eq!(line, "wait ml/train-barrier-0-x c914ec48.abc");
+        assert_eq!(Question::read(&line), Some(question));
+        let closed = Answer::Closed("7 of 9 came; two\nlines".to_owned());
+        assert_eq!(closed.to_string(), "closed 7 of 9 came; two lines");
+        for answer in [Answer::Open, Answer::Denied, Answer::Unknown] {
+            assert_eq!(Answer::read(&answer.to_string()), Some(answer));
+        }
+    }
+
+    #[test]
+    fn anything_else_is_no_question_and_no_answer() {
+        for line in [
+            "",
+            "wait",
+            "wait ml train x",
+            "wait ml/train",
+            "GET / HTTP/1.1",
+        ] {
+            assert_eq!(Question::read(line), None, "{line}");
+            assert_eq!(Answer::read(line), None, "{line}");
+        }
+    }
+}

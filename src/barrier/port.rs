@@ -1,0 +1,196 @@
+//! The port that `muster wait` asks: lines over TLS, one task for each pod that waits.
+//!
+//! A port of its own, so that the webhook's can stay closed to pods. Whoever connects must say at once
+//! what he wants and show a token for it; only then may he wait, and he hears nothing but whether his
+//! barrier is open, or at the end of his time who is missing.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustls::ServerConfig;
+use rustls::crypto::ring;
+use rustls::server::NoServerSessionStorage;
+use rustls::version::TLS13;
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
+
+use super::line::{Answer, LATE, LONGEST, Question};
+use super::release::{Barriers, Key, State};
+use crate::certs::Certificates;
+use crate::controller::Cluster;
+use crate::gang::seal::Verdict;
+use crate::server::{Part, Share};
+
+/// From the first byte to the question. A pod's processor is slow: it may have a twentieth of a core.
+const DEADLINE: Duration = Duration::from_secs(10);
+
+/// After an accept that failed for want of something.
+const BACKOFF: Duration = Duration::from_secs(1);
+
+/// Pods that may wait at one replica, of one peer at most half of them. Each costs about 10 KiB: see
+/// `just bench-barrier`.
+pub const MAX_WAITING: usize = 32_768;
+
+/// The port, taken and not served yet.
+pub struct Port {
+    listener: TcpListener,
+    tls: TlsAcceptor,
+    barriers: Barriers,
+    cluster: Cluster,
+}
+
+impl Port {
+    /// Takes the port. Clients that connect now wait until it is served.
+    pub async fn bind(
+        address: SocketAddr,
+        certificates: Arc<Certificates>,
+        barriers: Barriers,
+        cluster: Cluster,
+    ) -> io::Result<Self> {
+        let provider = Arc::new(ring::default_provider());
+        let mut config = ServerConfig::builder_with_provider(provider)
+            .with_protocol_versions(&[&TLS13])
+            .map_err(io::Error::other)?
+            .with_no_client_auth()
+            .with_cert_resolver(certificates);
+        // Each pod connects once: nobody would use a ticket.
+        config.send_tls13_tickets = 0;
+        config.session_storage = Arc::new(NoServerSessionStorage {});
+        Ok(Self {
+            listener: TcpListener::bind(address).await?,
+            tls: TlsAcceptor::from(Arc::new(config)),
+            barriers,
+            cluster,
+        })
+    }
+
+    /// Its address, with the port that a configured 0 became.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.listener.local_addr()
+    }
+
+    /// Serves until dropped. That cuts all who wait: they ask another replica.
+    pub async fn run(self) {
+        let places = Share::of(MAX_WAITING);
+        let mut waiting = JoinSet::new();
+        loop {
+            let accepted = tokio::select! {
+                accepted = self.listener.accept() => accepted,
+                Some(_) = waiting.join_next(), if !waiting.is_empty() => continue,
+            };
+            let (stream, peer) = match accepted {
+                Ok(accepted) => accepted,
+                Err(error) => {
+                    tracing::debug!(%error, "cannot accept a pod that waits");
+                    tokio::time::sleep(BACKOFF).await;
+                    continue;
+                }
+            };
+            let Some(place) = place(&places, peer.ip()) else {
+                continue;
+            };
+            let (tls, barriers) = (self.tls.clone(), self.barriers.clone());
+            let cluster = Arc::clone(&self.cluster);
+            waiting.spawn(async move {
+                let asked = tokio::time::timeout(DEADLINE, ask(tls, stream)).await;
+                // Boxed: what the handshake needed is given back while the pod waits.
+                if let Ok(Ok((stream, question))) = asked {
+                    Box::pin(answer(stream, question, &barriers, &cluster)).await;
+                }
+                drop(place);
+            });
+        }
+    }
+}
+
+fn place(places: &Arc<Share>, peer: IpAddr) -> Option<Part> {
+    let mut place = places.part(peer);
+    if place.grow(1).is_err() {
+        tracing::debug!(%peer, "too many pods wait");
+        return None;
+    }
+    Some(place)
+}
+
+type Stream = TlsStream<TcpStream>;
+
+async fn ask(tls: TlsAcceptor, stream: TcpStream) -> io::Result<(Stream, Question)> {
+    stream.set_nodelay(true)?;
+    let mut stream = Box::pin(tls.accept(stream)).await?;
+    let line = read_line(&mut stream).await?;
+    let question = Question::read(&line);
+    let question = question.ok_or_else(|| io::Error::other("it asks for nothing known"))?;
+    Ok((stream, question))
+}
+
+async fn answer(mut stream: Stream, question: Question, barriers: &Barriers, cluster: &Cluster) {
+    let answer = match check(&question, barriers, cluster) {
+        Err(answer) => answer,
+        Ok(key) => match wait(&mut stream, barriers, key).await {
+            Some(answer) => answer,
+            None => return,
+        },
+    };
+    let line = format!("{answer}\n");
+    let told = stream.write_all(line.as_bytes()).await;
+    if let Err(error) = told.and(stream.shutdown().await) {
+        tracing::debug!(%error, "a pod left before it was answered");
+    }
+}
+
+fn check(question: &Question, barriers: &Barriers, cluster: &Cluster) -> Result<Key, Answer> {
+    let Question {
+        namespace,
+        barrier,
+        token,
+    } = question;
+    let seals = &cluster.load().seals;
+    match seals.check_token(namespace, barrier, token) {
+        Verdict::Good if barriers.is_filled() => Ok((namespace.clone(), barrier.clone())),
+        Verdict::Good | Verdict::Unknown => Err(Answer::Unknown),
+        Verdict::Unsealed | Verdict::Broken => Err(Answer::Denied),
+    }
+}
+
+/// Waits with a pod until its barrier opens or its time is over; nothing when it is gone.
+async fn wait(stream: &mut Stream, barriers: &Barriers, key: Key) -> Option<Answer> {
+    let mut wait = barriers.wait(key);
+    tokio::select! {
+        () = wait.open() => return Some(Answer::Open),
+        line = read_line(stream) => {
+            if line.ok()? != LATE {
+                return None;
+            }
+        }
+    }
+    Some(match wait.now() {
+        State::Open => Answer::Open,
+        State::Late(missing) => Answer::Closed(missing.to_string()),
+        State::Closed => Answer::Closed(String::new()),
+    })
+}
+
+/// One line, without its end. What is longer than any is an error.
+pub(super) async fn read_line(stream: &mut (impl AsyncRead + Unpin)) -> io::Result<String> {
+    let mut line = Vec::new();
+    let mut buffer = [0; 128];
+    loop {
+        let read = stream.read(&mut buffer).await?;
+        if read == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        line.extend_from_slice(&buffer[..read]);
+        if let Some(end) = line.iter().position(|byte| *byte == b'\n') {
+            line.truncate(end);
+            return String::from_utf8(line).map_err(io::Error::other);
+        }
+        if line.len() > LONGEST {
+            return Err(io::Error::other("the line is too long"));
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! Start barriers in the reconciler: who has come ([`waiters`]), what follows from that ([`status`], pure),
+//! and what the replicas see of it ([`show`]).
+
+pub(super) mod status;
+pub(super) mod stragglers;
+pub mod waiters;
+
+use std::collections::HashSet;
+use std::pin::pin;
+use std::sync::Arc;
+
+use futures::StreamExt as _;
+use kube::core::{DynamicObject, ObjectMeta, TypeMeta};
+use kube::runtime::watcher::{self, Event};
+use kube::{Client, ResourceExt as _};
+use serde_json::json;
+
+use super::decide::Seen;
+use super::run::watch;
+use super::write::resource;
+use crate::barrier::container::{MISSING, OPEN};
+use crate::barrier::release::{Barriers, Key, State};
+use crate::gang::{Attempt, BarrierStart, Identity, Owner, keys};
+use crate::judge::{self, Judged};
+use crate::scheduler::object::{self, MANAGED_BY, Scope};
+use crate::workload::seen::Sealed;
+use crate::workload::{Site, child, site};
+use status::{BarrierStatus, Says, Shown};
+use waiters::Waiter;
+
+/// The value of the label on a ConfigMap that opens a barrier.
+pub(super) const OPENED: &str = "open";
+/// The same on one that says who is missing.
+pub(super) const LATE: &str = "late";
+
+/// Shows the barriers' ConfigMaps to those who wait, until dropped. Every replica does this.
+pub async fn show(client: Client, barriers: Barriers) {
+    let selected = format!("{},{}={}", keys::BARRIER, MANAGED_BY.0, MANAGED_BY.1);
+    let selected = watcher::Config::default().labels(&selected);
+    let kind = resource("", "v1", "ConfigMap");
+    let mut events = pin!(watch::<DynamicObject>(&client, &kind, selected));
+    let mut listed = HashSet::new();
+    while let Some(event) = events.next().await {
+        match event {
+            Ok(Event::Init) => listed.clear(),
+            Ok(Event::InitApply(shown)) => {
+                listed.insert(key(&shown));
+                barriers.show(key(&shown), state(&shown));
+            }
+            Ok(Event::InitDone) => barriers.filled(&std::mem::take(&mut listed)),
+            Ok(Event::Apply(shown)) => barriers.show(key(&shown), state(&shown)),
+            Ok(Event::Delete(gone)) => barriers.hide(&key(&gone)),
+            Err(error) => tracing::warn!(%error, "cannot watch start barriers"),
+        }
+    }
+}
+
+fn key(shown: &DynamicObject) -> Key {
+    (shown.namespace().unwrap_or_default(), shown.name_any())
+}
+
+fn state(shown: &DynamicObject) -> State {
+    let data = &shown.data["data"];
+    match data[MISSING].as_str() {
+        _ if data[OPEN].is_string() => State::Open,
+        Some(missing) => State::Late(Arc::from(missing)),
+        None => State::Closed,
+    }
+}
+
+/// How a workload's barrier stands; `None` where it has none, or its pods do not wait.
+pub(super) fn look(seen: &Seen<'_>, judged: &Judged) -> Option<BarrierStatus> {
+    let barrier = judged.plan.barrier.as_ref()?;
+    let carried = site::carried(seen.workload);
+    let stamped = |site: &Site<'_>| site.annotation(keys::BARRIER_STAMP).is_some();
+    // Created without Muster: nobody waits.
+    if !seen.workload.sites().iter().any(stamped) {
+        return None;
+    }
+    let of = seen.origin();
+    let start = BarrierStart {
+        namespace: of.namespace.to_owned(),
+        workload: of.name.to_owned(),
+        uid: of.uid.to_owned(),
+        attempt: seen.workload.attempt(),
+        round: child::round(seen.workload.meta()),
+    };
+    let believed =
+        |waiter: &&Waiter| waiter.sealed == Sealed::Yes || carried.contains(&waiter.stamped);
+    let waiters: Vec<&Waiter> = seen.waiters.iter().filter(believed).collect();
+    let shown = match made(seen, &start).and_then(says) {
+        Some(OPENED) => Shown::Open,
+        Some(LATE) => Shown::Late,
+        _ => Shown::Nothing,
+    };
+    Some(status::status(barrier, start, &waiters, shown, seen.now))
+}
+
+/// The ConfigMap that is to be written. One that says who is missing is not written again with every
+/// change of that.
+pub(super) fn wanted(seen: &Seen<'_>, status: Option<&BarrierStatus>) -> Option<DynamicObject> {
+    let status = status?;
+    let owner = judge::owner(seen.workload.facts(), &seen.origin());
+    let says = status.says.as_ref()?;
+    let made = made(seen, &status.start);
+    let late = made.is_some_and(|made| self::says(made) == Some(LATE));
+    match says {
+        Says::Late(_) if late => None,
+        _ => Some(config_map(&status.start, &owner, says)),
+    }
+}
+
+fn made<'s>(seen: &Seen<'s>, start: &BarrierStart) -> Option<&'s DynamicObject> {
+    let name = start.name();
+    seen.made
+        .iter()
+        .find(|made| made.metadata.name.as_deref() == Some(&name))
+}
+
+fn says(made: &DynamicObject) -> Option<&str> {
+    made.metadata
+        .labels
+        .as_ref()?
+        .get(keys::BARRIER)
+        .map(String::as_str)
+}
+
+/// The ConfigMap of a barrier: one write opens it.
+pub(super) fn config_map(start: &BarrierStart, owner: &Owner, says: &Says) -> DynamicObject {
+    let (label, data) = match says {
+        Says::Open => (OPENED, json!({OPEN: "true"})),
+        Says::Late(missing) => (LATE, json!({MISSING: missing})),
+    };
+    let identity = Identity {
+        namespace: start.namespace.clone(),
+        uid: start.uid.clone(),
+        attempt: Attempt {
+            whole: start.attempt,
+            own: 0,
+        },
+        round: start.round,
+        ..Identity::default()
+    };
+    let mut metadata = object::metadata(owner, Scope::Start(&identity));
+    let labels = metadata.labels.get_or_insert_default();
+    labels.insert(keys::BARRIER.to_owned(), label.to_owned());
+    DynamicObject {
+        types: Some(TypeMeta {
+            api_version: "v1".to_owned(),
+            kind: "ConfigMap".to_owned(),
+        }),
+        metadata: ObjectMeta {
+            name: Some(start.name()),
+            ..metadata
+        },
+        data: json!({"data": data}),
+    }
+}

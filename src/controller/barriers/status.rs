@@ -1,0 +1,273 @@
+//! How a start barrier stands: pure, from what is wanted and who has come.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use k8s_openapi::jiff::Timestamp;
+
+use super::waiters::{Step, Waiter};
+use crate::controller::report::few::{cut, few};
+use crate::gang::{Barrier, BarrierStart};
+
+/// So long before the first pod's time is over it is written down who is missing, so that the pod can
+/// say it.
+const AHEAD: Duration = Duration::from_secs(2);
+
+/// The longest text of who is missing: it goes over the line, and into a termination message.
+const LONGEST: usize = 1000;
+/// Of each who is missing.
+const EACH: usize = 200;
+
+/// What a barrier's ConfigMap says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Says {
+    /// All have come.
+    Open,
+    /// Somebody's time is over, and who is missing.
+    Late(String),
+}
+
+/// How a barrier stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BarrierStatus {
+    pub(crate) start: BarrierStart,
+    pub(crate) members: u64,
+    /// What its ConfigMap must say; none before anything is to be said.
+    pub(crate) says: Option<Says>,
+    /// Pods that still wait although it is open, and whose kubelet was not told to look.
+    pub(crate) stragglers: Vec<String>,
+    /// When the next pod's time is over, if nobody comes.
+    pub(crate) again: Option<Duration>,
+    /// Somebody waits.
+    pub(crate) begun: bool,
+}
+
+/// What the ConfigMap says that exists.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Shown {
+    Nothing,
+    Open,
+    Late,
+}
+
+/// How a barrier stands, by those of its own start.
+pub(crate) fn status(
+    barrier: &Barrier,
+    start: BarrierStart,
+    waiters: &[&Waiter],
+    shown: Shown,
+    now: Timestamp,
+) -> BarrierStatus {
+    let own: Vec<&Waiter> = waiters
+        .iter()
+        .copied()
+        .filter(|waiter| waiter.start == start && waiter.step != Step::Gone)
+        .collect();
+    let mut came: HashMap<&str, u64> = HashMap::new();
+    for waiter in own.iter().filter(|w| has_come(&w.step)) {
+        *came.entry(&waiter.role).or_default() += 1;
+    }
+    let all = barrier.targets.iter().all(|target| {
+        let came = came.get(target.role.as_str()).copied().unwrap_or(0);
+        came >= target.members
+    });
+    // Who has gone on was let through: a restart of Muster must not hold up the others.
+    let passed = own.iter().any(|waiter| waiter.step == Step::Passed);
+    let begun = own.iter().any(|waiter| has_come(&waiter.step));
+    let mut status = BarrierStatus {
+        members: barrier.members(),
+        says: None,
+        stragglers: Vec::new(),
+        again: None,
+        begun,
+        start,
+    };
+    if shown == Shown::Open || passed || all && begun {
+        status.says = Some(Says::Open);
+        let waits = |waiter: &&&Waiter| matches!(waiter.step, Step::Waits(_)) && !waiter.touched;
+        status.stragglers = own.iter().filter(waits).map(|w| w.pod.clone()).collect();
+        return status;
+    }
+    let first = own.iter().filter_map(|waiter| since(&waiter.step)).min();
+    let Some(first) = first else {
+        return status;
+    };
+    let waited = Duration::try_from(now.duration_since(first)).unwrap_or_default();
+    let left = barrier.timeout.saturating_sub(AHEAD).saturating_sub(waited);
+    match left.is_zero() {
+        true => status.says = Some(Says::Late(missing(barrier, &own, &came))),
+        false => status.again = Some(left),
+    }
+    status
+}
+
+fn has_come(step: &Step) -> bool {
+    matches!(step, Step::Waits(_) | Step::Passed)
+}
+
+fn since(step: &Step) -> Option<Timestamp> {
+    match step {
+        Step::Waits(since) | Step::GaveUp(since) => *since,
+        _ => None,
+    }
+}
+
+/// How many of how many came, and the first of those who did not, with the reason.
+fn missing(barrier: &Barrier, own: &[&Waiter], came: &HashMap<&str, u64>) -> String {
+    let mut missing = Vec::new();
+    for target in &barrier.targets {
+        let of_role = || own.iter().filter(|waiter| waiter.role == target.role);
+        for waiter in of_role() {
+            let reason = match &waiter.step {
+                Step::Unplaced(None) => "is not placed yet".to_owned(),
+                Step::Unplaced(Some(why)) => format!("is not placed: {why}"),
+                Step::Starting(None) => "has not started yet".to_owned(),
+                Step::Starting(Some(why)) => format!("has not started: {why}"),
+                Step::GaveUp(_) => "has given up".to_owned(),
+                Step::Waits(_) | Step::Passed | Step::Gone => continue,
+            };
+            missing.push(cut(&format!("{} {reason}", waiter.pod), EACH));
+        }
+        let made = of_role().count() as u64;
+        if let Some(unmade) = target.members.checked_sub(made).filter(|more| *more > 0) {
+            missing.push(format!("{unmade} pods of {} do not exist yet", target.role));
+        }
+    }
+    let came: u64 = came.values().sum();
+    let text = format!("{came} of {} members have started", barrier.members());
+    match few(missing.iter().map(String::as_str)) {
+        missing if missing.is_empty() => text,
+        missing => cut(&format!("{text}; {missing}"), LONGEST),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::gang::{Round, StampHash, Target};
+    use crate::workload::seen::Sealed;
+
+    fn start(attempt: u32) -> BarrierStart {
+        BarrierStart {
+            namespace: "ml".to_owned(),
+            workload: "train".to_owned(),
+            uid: "7f6c".to_owned(),
+            attempt,
+            round: Round(0),
+        }
+    }
+
+    fn barrier() -> Barrier {
+        let target = |role: &str, members| Target {
+            role: role.to_owned(),
+            members,
+        };
+        Barrier {
+            timeout: Duration::from_secs(300),
+            targets: vec![target("driver", 1), target("workers", 2)],
+        }
+    }
+
+    fn waiter(role: &str, pod: &str, step: Step) -> Waiter {
+        Waiter {
+            pod: pod.to_owned(),
+            start: start(0),
+            role: role.to_owned(),
+            stamped: StampHash::default(),
+            sealed: Sealed::Yes,
+            step,
+            touched: false,
+        }
+    }
+
+    fn at(seconds: i64) -> Timestamp {
+        Timestamp::from_second(1_800_000_000 + seconds).unwrap()
+    }
+
+    fn waits() -> Step {
+        Step::Waits(Some(at(0)))
+    }
+
+    fn look(waiters: &[Waiter], shown: Shown, now: i64) -> BarrierStatus {
+        let waiters: Vec<&Waiter> = waiters.iter().collect();
+        status(&barrier(), start(0), &waiters, shown, at(now))
+    }
+
+    #[test]
+    fn it_opens_when_every_member_of_every_target_waits() {
+        let mut all = vec![
+            waiter("driver", "d", waits()),
+            waiter("workers", "w0", waits()),
+            waiter("workers", "w1", Step::Starting(None)),
+        ];
+        let early = look(&all, Shown::Nothing, 10);
+        assert_eq!(early.says, None);
+        assert_eq!(early.again, Some(Duration::from_secs(288)));
+        all[2].step = waits();
+        assert_eq!(look(&all, Shown::Nothing, 10).says, Some(Says::Open));
+        // One role's pods do not stand for another's.
+        all[2].role = "driver".to_owned();
+        assert_eq!(look(&all, Shown::Nothing, 10).says, None);
+    }
+
+    #[test]
+    fn pods_of_another_attempt_do_not_count() {
+        let mut all = vec![
+            waiter("driver", "d", waits()),
+            waiter("workers", "w0", waits()),
+            waiter("workers", "w1", waits()),
+        ];
+        all[1].start = start(1);
+        assert_eq!(look(&all, Shown::Nothing, 10).says, None);
+        all[1].start = start(0);
+        all[1].step = Step::Gone;
+        assert_eq!(look(&all, Shown::Nothing, 10).says, None);
+    }
+
+    #[test]
+    fn once_open_it_stays_open() {
+        let one = [waiter("workers", "w0", waits())];
+        let open = look(&one, Shown::Open, 10);
+        assert_eq!(open.says, Some(Says::Open));
+        assert_eq!(open.stragglers, ["w0"]);
+        // Nobody remembers that it was open, but somebody was let through.
+        let two = [
+            waiter("workers", "w0", waits()),
+            waiter("driver", "d", Step::Passed),
+        ];
+        assert_eq!(look(&two, Shown::Nothing, 10).says, Some(Says::Open));
+    }
+
+    #[test]
+    fn shortly_before_the_first_one_gives_up_it_is_said_who_is_missing() {
+        let all = [
+            waiter("workers", "w0", waits()),
+            waiter(
+                "workers",
+                "w1",
+                Step::Starting(Some("load: ErrImagePull".to_owned())),
+            ),
+        ];
+        assert_eq!(look(&all, Shown::Nothing, 290).says, None);
+        let Some(Says::Late(text)) = look(&all, Shown::Nothing, 298).says else {
+            panic!("it is late");
+        };
+        insta::assert_snapshot!(text, @"1 of 3 members have started; 1 pods of driver do not exist yet; w1 has not started: load: ErrImagePull");
+    }
+
+    #[test]
+    fn who_gave_up_is_missing_until_kubelet_restarts_it() {
+        let all = [
+            waiter("driver", "d", Step::GaveUp(Some(at(0)))),
+            waiter("workers", "w0", waits()),
+            waiter("workers", "w1", waits()),
+        ];
+        let late = look(&all, Shown::Late, 310);
+        assert_eq!(
+            late.says,
+            Some(Says::Late(
+                "2 of 3 members have started; d has given up".to_owned()
+            ))
+        );
+    }
+}

@@ -1,0 +1,87 @@
+//! Pods that have not gone on although their barrier is open: they cannot reach a replica, and their
+//! kubelet shows the ConfigMap only at its next round, up to 90 s later. A change of the pod makes it
+//! look at once. One write for each straggler, and none for the others.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use futures::StreamExt as _;
+use k8s_openapi::api::core::v1::Pod;
+use kube::Client;
+use kube::api::{Api, Patch, PatchParams};
+use serde_json::{Value, json};
+
+use super::status::{BarrierStatus, Says};
+use crate::controller::cache::expiring::Expiring;
+use crate::gang::keys;
+
+/// After its barrier has opened, a pod that can ask a replica has gone on long before.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Writes at a time.
+const AT_ONCE: usize = 16;
+/// Pods of one barrier that are touched before the workload is looked at again.
+const MOST: usize = 500;
+/// A barrier that was opened so long ago has no stragglers that a write would help.
+const REMEMBERED: Duration = Duration::from_secs(600);
+
+/// When the barriers of the last minutes were first seen open, by name.
+pub(crate) struct Stragglers(Mutex<Expiring<String, Instant>>);
+
+impl Default for Stragglers {
+    fn default() -> Self {
+        Self(Mutex::new(Expiring::new(REMEMBERED)))
+    }
+}
+
+impl Stragglers {
+    /// Those who are to be told now, or when to look again.
+    pub(crate) fn due<'s>(&self, status: &'s BarrierStatus) -> Result<&'s [String], Duration> {
+        if status.says != Some(Says::Open) || status.stragglers.is_empty() {
+            return Ok(&[]);
+        }
+        let (name, now) = (status.start.name(), Instant::now());
+        let mut opened = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let since = match opened.get(&name, now) {
+            Some((since, _)) => *since,
+            None => {
+                opened.insert(name, now, now);
+                now
+            }
+        };
+        match PATIENCE.checked_sub(now.duration_since(since)) {
+            Some(left) if !left.is_zero() => Err(left),
+            _ => Ok(&status.stragglers[..status.stragglers.len().min(MOST)]),
+        }
+    }
+}
+
+/// Makes the kubelets of these pods look.
+pub(crate) async fn touch(client: &Client, status: &BarrierStatus, pods: &[String]) {
+    if pods.is_empty() {
+        return;
+    }
+    let (namespace, name) = (&status.start.namespace, status.start.name());
+    tracing::info!(
+        namespace,
+        barrier = name,
+        pods = pods.len(),
+        "stragglers are told"
+    );
+    let api: Api<Pod> = Api::namespaced(client.clone(), namespace);
+    let patch = json!({"metadata": {"annotations": {keys::BARRIER_OPENED: name}}});
+    let touched = pods
+        .iter()
+        .cloned()
+        .map(|pod| touch_one(api.clone(), pod, patch.clone()));
+    let mut touched = futures::stream::iter(touched).buffer_unordered(AT_ONCE);
+    while touched.next().await.is_some() {}
+}
+
+async fn touch_one(api: Api<Pod>, pod: String, patch: Value) {
+    let params = PatchParams::default();
+    let patch = Patch::Merge(&patch);
+    let answer = api.patch_metadata(&pod, &params, &patch);
+    if let Err(error) = answer.await {
+        tracing::debug!(%error, pod, "a straggler is not told");
+    }
+}

@@ -1,0 +1,122 @@
+//! Restarts, suspension and replaced pods: who waits for whom.
+
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{Api, DeleteParams};
+use serde_json::json;
+
+use super::super::words::{group, jobset};
+use super::waiter::{all_pass, nobody_passes};
+use crate::sandbox::Sandbox;
+
+const BARRIER: &str = "muster.dev/start-barrier: 120s";
+
+pub async fn each_attempt_waits_for_its_own_pods(sandbox: Sandbox) -> Result<()> {
+    sandbox.nodes(1, 3).await?;
+    let spec = "failurePolicy: {maxRestarts: 3}";
+    let workers = group("workers", 1, 3, "");
+    sandbox.apply(&jobset(BARRIER, spec, &[workers])).await?;
+    let mut first = sandbox.waiters(3).await?;
+    let (barrier, before) = (
+        first[0].barrier.clone(),
+        first
+            .iter()
+            .map(|waiter| waiter.pod.clone())
+            .collect::<Vec<_>>(),
+    );
+    all_pass(&sandbox, &mut first).await?;
+    sandbox.all_running(3).await?;
+    // One pod fails, and JobSet restarts all of them; the new ones have room for two.
+    let late = sandbox.cordon_some(1).await?;
+    sandbox.annotate(&before[0], "fake/outcome=fail").await?;
+    let mut second = sandbox.waiters_but(&before, 2).await?;
+    ensure!(second[0].barrier != barrier, "{barrier} is open already");
+    nobody_passes(&mut second, Duration::from_secs(2)).await?;
+    let mut others = before.clone();
+    others.extend(second.iter().map(|waiter| waiter.pod.clone()));
+    sandbox.uncordon_some(late).await?;
+    second.extend(sandbox.waiters_but(&others, 1).await?);
+    all_pass(&sandbox, &mut second).await?;
+    sandbox.all_running(3).await?;
+    sandbox
+        .wait_for("the old barrier to go", async || {
+            let made = sandbox.barriers().await?;
+            ensure!(made.len() == 1, "{made:?}");
+            Ok(())
+        })
+        .await
+}
+
+pub async fn suspension_closes_and_a_resume_opens_anew(sandbox: Sandbox) -> Result<()> {
+    sandbox.nodes(1, 2).await?;
+    let workers = group("workers", 1, 2, "");
+    sandbox
+        .apply(&jobset(BARRIER, "suspend: false", &[workers]))
+        .await?;
+    let mut first = sandbox.waiters(2).await?;
+    let barrier = first[0].barrier.clone();
+    let before: Vec<String> = first.iter().map(|waiter| waiter.pod.clone()).collect();
+    all_pass(&sandbox, &mut first).await?;
+    sandbox.all_running(2).await?;
+    sandbox
+        .patch_jobset(json!({"spec": {"suspend": true}}))
+        .await?;
+    sandbox
+        .wait_for("the barrier to go", async || {
+            let (made, pods) = (sandbox.barriers().await?, sandbox.pods().await?);
+            ensure!(made.is_empty() && pods.is_empty(), "{made:?}");
+            Ok(())
+        })
+        .await?;
+    sandbox
+        .patch_jobset(json!({"spec": {"suspend": false}}))
+        .await?;
+    let mut second = sandbox.waiters_but(&before, 2).await?;
+    ensure!(second[0].barrier != barrier, "the same barrier");
+    all_pass(&sandbox, &mut second).await?;
+    sandbox.all_running(2).await
+}
+
+/// After the barrier has opened nobody waits: a pod that is replaced, or a Job that restarts alone.
+pub async fn a_replaced_pod_goes_straight_through(sandbox: Sandbox) -> Result<()> {
+    sandbox.nodes(1, 3).await?;
+    let workers = group("workers", 1, 3, "").replace("backoffLimit: 0", "backoffLimit: 6");
+    sandbox.apply(&jobset(BARRIER, "", &[workers])).await?;
+    let mut waiters = sandbox.waiters(3).await?;
+    let before: Vec<String> = waiters.iter().map(|waiter| waiter.pod.clone()).collect();
+    all_pass(&sandbox, &mut waiters).await?;
+    sandbox.all_running(3).await?;
+    let pods: Api<Pod> = Api::namespaced(sandbox.client(), &sandbox.namespace);
+    pods.delete(&before[0], &DeleteParams::default()).await?;
+    let mut replaced = sandbox.waiters_but(&before, 1).await?;
+    all_pass(&sandbox, &mut replaced).await?;
+    sandbox.all_running(3).await
+}
+
+impl Sandbox {
+    /// Takes room away for so many one-CPU pods, with a pod of somebody else.
+    async fn cordon_some(&self, cpus: u32) -> Result<String> {
+        let name = format!("filler-{cpus}");
+        let pod = format!(
+            "
+apiVersion: v1
+kind: Pod
+metadata: {{name: {name}}}
+spec:
+  priority: 0
+  containers: [{{name: main, image: filler, resources: {{requests: {{cpu: '{cpus}'}}}}}}]
+"
+        );
+        let pod = pod.replace("  priority: 0\n", "");
+        self.apply(&pod).await?;
+        Ok(name)
+    }
+
+    async fn uncordon_some(&self, name: String) -> Result<()> {
+        let pods: Api<Pod> = Api::namespaced(self.client(), &self.namespace);
+        pods.delete(&name, &DeleteParams::default()).await?;
+        Ok(())
+    }
+}
