@@ -23,6 +23,11 @@ lint:
 bench *ARGS:
     cargo bench --bench decision -- {{ARGS}}
 
+# Ten thousand pods at one start barrier against two replicas: times, memory, the proposal's own way
+bench-barrier:
+    cargo build --release --features e2e --bin muster --example waiters
+    cargo test --features e2e --test e2e -- bench-barrier
+
 # New cases for each fuzz target, SECONDS of CPU time each; every run tries others
 fuzz SECONDS="60":
     MUSTER_FUZZ_SECONDS={{SECONDS}} MUSTER_FUZZ_SEED="$(date +%s)" cargo test --profile fuzz --test fuzz

@@ -153,7 +153,7 @@ impl Report {
             let targets = targets.join(", ");
             let _ = writeln!(
                 out,
-                "  start barrier: {pods} pods of {targets} wait for each other, each for at most \
+                "  start barrier: {pods} pods wait for each other ({targets}), each for at most \
                  {timeout_seconds}s"
             );
         }

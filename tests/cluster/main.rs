@@ -11,6 +11,7 @@
 //! ([`cluster`]) and end with the run ([`process`]). Each test gets a [`sandbox`].
 
 mod apiserver;
+mod bench;
 mod cluster;
 mod components;
 mod control_plane;
@@ -72,6 +73,8 @@ struct Args {
 enum Action {
     /// Only build the components
     Build,
+    /// Ten thousand pods at one start barrier: how soon they go on, and what it costs
+    BenchBarrier,
     /// Bring the cluster up, show a gang wait and start, and stay until Ctrl-C
     Demo,
 }
@@ -153,7 +156,7 @@ async fn work(args: Args, tests: Vec<Test>, group: &Arc<Group>) -> Result<Option
     // Only what the chosen tests need: a filter need not wait for every scheduler.
     let needed: Vec<&Module> = match args.action {
         Some(Action::Build) => modules::ALL.to_vec(),
-        Some(Action::Demo) => Home::Main.modules(),
+        Some(Action::Demo | Action::BenchBarrier) => Home::Main.modules(),
         None => {
             let needs = |module: &&&Module| {
                 let mut homes = tests.iter().flat_map(|test| test.home.modules());
@@ -171,6 +174,10 @@ async fn work(args: Args, tests: Vec<Test>, group: &Arc<Group>) -> Result<Option
     let fleet = Arc::new(Fleet::new(components, Arc::clone(group)));
     if let Some(Action::Demo) = args.action {
         demo::run(fleet.cluster(Home::Main).await?).await?;
+        return Ok(None);
+    }
+    if let Some(Action::BenchBarrier) = args.action {
+        bench::run(fleet.cluster(Home::Main).await?).await?;
         return Ok(None);
     }
     let tests = runner::run(tests, args.jobs, &fleet, &group.logs);

@@ -19,6 +19,7 @@ use crate::process::Process;
 /// Muster as installed: where it is called, and what a replica needs to start.
 #[derive(Clone)]
 pub struct Muster {
+    program: PathBuf,
     kubeconfig: PathBuf,
     flags: Vec<String>,
 }
@@ -44,6 +45,7 @@ impl Muster {
     pub async fn installed(plane: &ControlPlane) -> Result<Muster> {
         let account = plane.service_account_kubeconfig(NAMESPACE, "muster");
         Ok(Muster {
+            program: env!("CARGO_BIN_EXE_muster").into(),
             kubeconfig: account.await?,
             flags: Vec::new(),
         })
@@ -56,6 +58,12 @@ impl Muster {
         self.kubeconfig.set_extension("through");
         fs::write(&self.kubeconfig, serde_json::to_vec(&config)?)?;
         Ok(self)
+    }
+
+    /// Another build of it.
+    pub fn program(mut self, program: &Path) -> Muster {
+        program.clone_into(&mut self.program);
+        self
     }
 
     /// Configured otherwise than in the manifests.
@@ -84,7 +92,7 @@ impl Muster {
         admin: Port,
     ) -> Result<Process> {
         let health = format!("http://127.0.0.1:{}", admin.number);
-        let mut command = Command::new(env!("CARGO_BIN_EXE_muster"));
+        let mut command = Command::new(&self.program);
         command
             .arg("serve")
             .arg(flag("kubeconfig", self.kubeconfig.display()))

@@ -45,6 +45,8 @@ impl List {
             (Some(at), Some(items)) => {
                 let token = at.to_string();
                 path.push(&token);
+                // What is set at a position of a list is put before what stands there.
+                patch.remove(&path);
                 patch.set(path, item.clone());
                 items[at] = item;
             }

@@ -130,7 +130,7 @@ fn missing(barrier: &Barrier, own: &[&Waiter], came: &HashMap<&str, u64>) -> Str
         }
         let made = of_role().count() as u64;
         if let Some(unmade) = target.members.checked_sub(made).filter(|more| *more > 0) {
-            missing.push(format!("{unmade} pods of {} do not exist yet", target.role));
+            missing.push(format!("{}: {unmade} not created yet", target.role));
         }
     }
     let came: u64 = came.values().sum();
@@ -252,7 +252,7 @@ mod tests {
         let Some(Says::Late(text)) = look(&all, Shown::Nothing, 298).says else {
             panic!("it is late");
         };
-        insta::assert_snapshot!(text, @"1 of 3 members have started; 1 pods of driver do not exist yet; w1 has not started: load: ErrImagePull");
+        insta::assert_snapshot!(text, @"1 of 3 members have started; driver: 1 not created yet; w1 has not started: load: ErrImagePull");
     }
 
     #[test]

@@ -78,7 +78,7 @@ pub async fn pods_that_do_not_exist_are_missed(sandbox: Sandbox) -> Result<()> {
     ensure!(waiters[0].ends().await? == 1);
     let message = waiters[0].message()?;
     ensure!(
-        message.contains("1 pods of workers do not exist yet"),
+        message.contains("workers: 1 not created yet"),
         "{message}"
     );
     Ok(())
