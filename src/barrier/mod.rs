@@ -20,4 +20,6 @@ pub(crate) mod container;
 pub(crate) mod line;
 pub mod port;
 pub mod release;
+#[cfg(test)]
+mod tests;
 pub mod wait;

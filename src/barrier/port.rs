@@ -9,6 +9,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustls::ServerConfig;
 use rustls::crypto::ring;
 use rustls::server::NoServerSessionStorage;
@@ -52,6 +53,7 @@ impl Port {
         barriers: Barriers,
         cluster: Cluster,
     ) -> io::Result<Self> {
+        raise_limit();
         let provider = Arc::new(ring::default_provider());
         let mut config = ServerConfig::builder_with_provider(provider)
             .with_protocol_versions(&[&TLS13])
@@ -105,6 +107,19 @@ impl Port {
                 drop(place);
             });
         }
+    }
+}
+
+/// As many open files as the system allows: each pod that waits is one, and containerd 2 gives a
+/// process 1,024 of them unless it asks.
+fn raise_limit() {
+    let limit = getrlimit(Resource::Nofile);
+    let most = Rlimit {
+        current: limit.maximum,
+        maximum: limit.maximum,
+    };
+    if let Err(error) = setrlimit(Resource::Nofile, most) {
+        tracing::warn!(%error, "the limit of open files stays as it is");
     }
 }
 

@@ -103,21 +103,21 @@ impl Told {
 
 /// Waits until the barrier is open.
 pub async fn wait(told: &Told) -> Result<(), Error> {
-    let over = told.timeout.saturating_sub(waited(&told.clock)?);
+    let left = told.timeout.saturating_sub(waited(&told.clock)?);
     // One that was restarted after its time still hears it when the others have come meanwhile.
-    let over = over.max(PATIENCE / 2);
+    let left = left.max(PATIENCE / 2);
     let (late, mut is_late) = watch::channel(false);
     let asked = async {
         match &told.replicas {
             Some(replicas) => replicas.ask(&told.question, is_late.clone()).await,
             None => {
-                let _ = is_late.wait_for(|late| *late).await;
+                over(&mut is_late).await;
                 Heard::Missing(String::new())
             }
         }
     };
     let timed = async {
-        tokio::time::sleep(over).await;
+        tokio::time::sleep(left).await;
         let _ = late.send(true);
         tokio::time::sleep(PATIENCE).await;
     };
@@ -137,6 +137,11 @@ pub async fn wait(told: &Told) -> Result<(), Error> {
         false => missing,
     };
     Err(Error::TimedOut(timed_out(told.timeout, missing.trim())))
+}
+
+/// Comes back when the time is over.
+async fn over(late: &mut watch::Receiver<bool>) {
+    let _ = late.wait_for(|late| *late).await;
 }
 
 /// What the replicas say in the end.
@@ -270,7 +275,7 @@ impl Replicas {
         stream.flush().await?;
         let line = tokio::select! {
             line = read_line(&mut stream) => line?,
-            _ = late.wait_for(|late| *late) => {
+            () = over(&mut late) => {
                 stream.write_all(format!("{LATE}\n").as_bytes()).await?;
                 stream.flush().await?;
                 read_line(&mut stream).await?

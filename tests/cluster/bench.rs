@@ -11,8 +11,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::core::v1::{Node, Pod};
-use kube::api::{Api, ListParams, Patch, PatchParams};
 use kube::ResourceExt as _;
+use kube::api::{Api, ListParams, Patch, PatchParams};
 use rustix::process::Signal;
 use serde_json::json;
 
@@ -70,7 +70,10 @@ spec:
 fn built(name: &str) -> Result<PathBuf> {
     // The directory of this test's own files is in the target directory.
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent();
-    let path = target.context("there is no target directory")?.join("release").join(name);
+    let path = target
+        .context("there is no target directory")?
+        .join("release")
+        .join(name);
     ensure!(
         path.exists(),
         "{} is missing: cargo build --release --features e2e --bin muster --example waiters",
@@ -89,9 +92,13 @@ pub async fn run(cluster: Arc<Cluster>) -> Result<()> {
     let cluster = cluster.another("bench").await?;
     let ports = [Port::reserve()?, Port::reserve()?];
     let barriers = [Port::reserve()?, Port::reserve()?];
-    let servers = barriers.each_ref().map(|port| format!("127.0.0.1:{}", port.number));
+    let servers = barriers
+        .each_ref()
+        .map(|port| format!("127.0.0.1:{}", port.number));
     let muster = Muster::install(&cluster, ports[0].number).await?;
-    let muster = muster.program(&program).with("barrier-server", &servers.join(","));
+    let muster = muster
+        .program(&program)
+        .with("barrier-server", &servers.join(","));
     let mut replicas = Vec::new();
     for (number, (port, barrier)) in ports.into_iter().zip(barriers).enumerate() {
         let at = format!("127.0.0.1:{}", barrier.number);
@@ -132,7 +139,10 @@ async fn measure(
     let start = Instant::now();
     sandbox.apply(&workload("train")).await?;
     let pods = arrived(&sandbox).await?;
-    println!("{name}: {PODS} pods in {:.0} s", start.elapsed().as_secs_f64());
+    println!(
+        "{name}: {PODS} pods in {:.0} s",
+        start.elapsed().as_secs_f64()
+    );
     let env = told(&pods)?;
     let dir = cluster.plane.dir().join(name);
     std::fs::create_dir_all(&dir)?;
@@ -140,9 +150,19 @@ async fn measure(
     let clients = spawn(&sandbox, waiters, (PODS, &dir.join("asked")), &env, None)?;
     let files = match kill {
         Kill::Nobody => {
-            let env: Vec<_> = env.iter().filter(|(n, _)| !n.ends_with("SERVER")).cloned().collect();
+            let env: Vec<_> = env
+                .iter()
+                .filter(|(n, _)| !n.ends_with("SERVER"))
+                .cloned()
+                .collect();
             let out = dir.join("shown");
-            Some(spawn(&sandbox, waiters, (FILES, &out), &env, Some(&trigger))?)
+            Some(spawn(
+                &sandbox,
+                waiters,
+                (FILES, &out),
+                &env,
+                Some(&trigger),
+            )?)
         }
         Kill::Follower => None,
     };
@@ -183,7 +203,8 @@ async fn roomy(sandbox: &Sandbox) -> Result<()> {
         let room = json!({"cpu": "64", "memory": "256Gi", "pods": "1000"});
         let patch = json!({"status": {"capacity": room, "allocatable": room}});
         let params = PatchParams::default();
-        api.patch_status(&name, &params, &Patch::Merge(patch)).await?;
+        api.patch_status(&name, &params, &Patch::Merge(patch))
+            .await?;
     }
     Ok(())
 }
@@ -199,7 +220,11 @@ async fn arrived(sandbox: &Sandbox) -> Result<Vec<Pod>> {
             status.is_some_and(|status| status.init_container_statuses.is_some())
         };
         let waiting = pods.iter().filter(begun).count();
-        ensure!(waiting == PODS - 1 && pods.len() == PODS, "{waiting} of {}", pods.len());
+        ensure!(
+            waiting == PODS - 1 && pods.len() == PODS,
+            "{waiting} of {}",
+            pods.len()
+        );
         Ok(pods)
     })
     .await
@@ -207,10 +232,17 @@ async fn arrived(sandbox: &Sandbox) -> Result<Vec<Pod>> {
 
 /// The variables of the container, which are the same for all.
 fn told(pods: &[Pod]) -> Result<Vec<(String, String)>> {
-    let containers = pods.first().and_then(|pod| pod.spec.as_ref()?.init_containers.clone());
+    let containers = pods
+        .first()
+        .and_then(|pod| pod.spec.as_ref()?.init_containers.clone());
     let container = containers.and_then(|all| all.into_iter().next());
-    let env = container.and_then(|container| container.env).context("nobody was told")?;
-    Ok(env.into_iter().map(|v| (v.name, v.value.unwrap_or_default())).collect())
+    let env = container
+        .and_then(|container| container.env)
+        .context("nobody was told")?;
+    Ok(env
+        .into_iter()
+        .map(|v| (v.name, v.value.unwrap_or_default()))
+        .collect())
 }
 
 fn spawn(
@@ -254,13 +286,16 @@ async fn connected(replicas: &[Replica]) -> Result<()> {
 /// The last pod starts: written as a kubelet would.
 async fn arrive(sandbox: &Sandbox, pod: &str) -> Result<()> {
     let api: Api<Pod> = Api::namespaced(sandbox.client(), &sandbox.namespace);
-    let now = k8s_openapi::jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+    let now = k8s_openapi::jiff::Timestamp::now()
+        .strftime("%Y-%m-%dT%H:%M:%SZ")
+        .to_string();
     let status = json!({"status": {"initContainerStatuses": [{
         "name": "group-scheduling-init", "image": "muster", "imageID": "", "ready": false,
         "restartCount": 0, "started": true, "state": {"running": {"startedAt": now}},
     }]}});
     let params = PatchParams::default();
-    api.patch_status(pod, &params, &Patch::Merge(status)).await?;
+    api.patch_status(pod, &params, &Patch::Merge(status))
+        .await?;
     Ok(())
 }
 
@@ -283,17 +318,15 @@ async fn ended(process: Process, out: &Path, opened: u128) -> Result<Vec<Option<
     Ok(text.lines().map(waited).collect())
 }
 
-fn report(
-    name: &str,
-    how: &str,
-    count: usize,
-    waited: &[Option<Duration>],
-) -> (usize, Duration) {
+fn report(name: &str, how: &str, count: usize, waited: &[Option<Duration>]) -> (usize, Duration) {
     let mut times: Vec<Duration> = waited.iter().flatten().copied().collect();
     times.sort();
     let at = |share: f64| {
         let position = (times.len() as f64 * share) as usize;
-        times.get(position.min(times.len().saturating_sub(1))).copied().unwrap_or(Duration::MAX)
+        times
+            .get(position.min(times.len().saturating_sub(1)))
+            .copied()
+            .unwrap_or(Duration::MAX)
     };
     let lost = count - times.len();
     println!(
@@ -308,13 +341,18 @@ fn report(
 /// One ConfigMap that was written once, and no pod was written to.
 async fn one_write(sandbox: &Sandbox) -> Result<()> {
     let made = sandbox.api("v1", "ConfigMap").await?;
-    let made = made.list(&ListParams::default().labels("muster.dev/barrier")).await?;
+    let made = made
+        .list(&ListParams::default().labels("muster.dev/barrier"))
+        .await?;
     ensure!(made.items.len() == 1, "{} ConfigMaps", made.items.len());
     let managers = made.items[0].managed_fields();
     ensure!(managers.len() == 1, "{managers:?}");
     let pods = sandbox.pods().await?;
     let touched = |pod: &&Pod| pod.annotations().contains_key("muster.dev/barrier-opened");
     let touched = pods.iter().filter(touched).count();
-    println!("{}: one ConfigMap, {touched} pods were written to", sandbox.namespace);
+    println!(
+        "{}: one ConfigMap, {touched} pods were written to",
+        sandbox.namespace
+    );
     Ok(())
 }

@@ -77,9 +77,6 @@ pub async fn pods_that_do_not_exist_are_missed(sandbox: Sandbox) -> Result<()> {
     let waiters = sandbox.waiters(2).await?;
     ensure!(waiters[0].ends().await? == 1);
     let message = waiters[0].message()?;
-    ensure!(
-        message.contains("workers: 1 not created yet"),
-        "{message}"
-    );
+    ensure!(message.contains("workers: 1 not created yet"), "{message}");
     Ok(())
 }

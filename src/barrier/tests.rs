@@ -1,0 +1,230 @@
+//! `muster wait` and the port of a replica, over real sockets.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
+
+use arc_swap::ArcSwap;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::task::JoinHandle;
+
+use super::container::env;
+use super::port::Port;
+use super::release::{Barriers, State};
+use super::wait::{Error, Told, wait};
+use crate::certs::{Authority, Certificates, Signer, Source, Subject};
+use crate::controller::Cluster;
+use crate::gang::SchedulerKind;
+use crate::scheduler::{Dialect, Snapshot};
+
+const BARRIER: &str = "train-barrier-0-x";
+
+struct Replica {
+    barriers: Barriers,
+    cluster: Cluster,
+    address: String,
+    ca: String,
+    task: JoinHandle<()>,
+}
+
+impl Replica {
+    async fn start() -> Self {
+        let signer = Signer::new(Authority::generate(SystemTime::now()).unwrap());
+        let subject = Subject::default();
+        let certificates = Certificates::open(Source::Memory { signer, subject }).unwrap();
+        let certificates = Arc::new(certificates);
+        let ca = String::from_utf8(certificates.authority_pem().unwrap()).unwrap();
+        let snapshot = Snapshot::assumed(SchedulerKind::NATIVE, Dialect::V1_37);
+        let cluster: Cluster = Arc::new(ArcSwap::from_pointee(snapshot));
+        let barriers = Barriers::default();
+        barriers.filled(&Default::default());
+        let any = "127.0.0.1:0".parse().unwrap();
+        let port = Port::bind(any, certificates, barriers.clone(), Arc::clone(&cluster));
+        let port = port.await.unwrap();
+        Self {
+            address: port.local_addr().unwrap().to_string(),
+            task: tokio::spawn(port.run()),
+            barriers,
+            cluster,
+            ca,
+        }
+    }
+
+    fn show(&self, state: State) {
+        let key = ("ml".to_owned(), BARRIER.to_owned());
+        self.barriers.show(key, state);
+    }
+
+    fn token(&self, barrier: &str) -> String {
+        self.cluster.load().seals.token("ml", barrier)
+    }
+
+    fn pod(&self) -> Pod {
+        Pod {
+            dir: tempfile::tempdir().unwrap(),
+            servers: self.address.clone(),
+            ca: self.ca.clone(),
+            token: self.token(BARRIER),
+            timeout: Duration::from_secs(60),
+        }
+    }
+}
+
+struct Pod {
+    dir: tempfile::TempDir,
+    servers: String,
+    ca: String,
+    token: String,
+    timeout: Duration,
+}
+
+impl Pod {
+    fn mount(&self) -> PathBuf {
+        self.dir.path().to_owned()
+    }
+
+    async fn wait(&self) -> Result<(), Error> {
+        let variable = |name: &str| {
+            Some(match name {
+                env::BARRIER => format!("ml/{BARRIER}"),
+                env::TOKEN => self.token.clone(),
+                env::SERVER => self.servers.clone(),
+                env::CA => self.ca.clone(),
+                _ => return None,
+            })
+        };
+        wait(&Told::read(
+            self.timeout,
+            self.mount(),
+            self.mount(),
+            variable,
+        )?)
+        .await
+    }
+
+    /// Waits in the background.
+    fn waits(self) -> JoinHandle<Result<(), Error>> {
+        tokio::spawn(async move { self.wait().await })
+    }
+}
+
+async fn still_waits<T>(task: &JoinHandle<T>) {
+    tokio::time::sleep(Duration::from_millis(700)).await;
+    assert!(!task.is_finished());
+}
+
+fn shows(mount: &Path) {
+    std::fs::write(mount.join("started"), "true").unwrap();
+}
+
+#[tokio::test]
+async fn a_pod_goes_on_when_its_barrier_opens() {
+    let replica = Replica::start().await;
+    let waits = replica.pod().waits();
+    still_waits(&waits).await;
+    let start = Instant::now();
+    replica.show(State::Open);
+    waits.await.unwrap().unwrap();
+    assert!(start.elapsed() < Duration::from_secs(1));
+    // And one that comes later goes straight through.
+    replica.pod().wait().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_pod_whose_time_is_over_says_who_is_missing() {
+    let replica = Replica::start().await;
+    let mut pod = replica.pod();
+    pod.timeout = Duration::from_millis(1500);
+    replica.show(State::Late("7 of 9 members have started".into()));
+    let Err(Error::TimedOut(message)) = pod.wait().await else {
+        panic!("it went on");
+    };
+    insta::assert_snapshot!(message, @"the start barrier did not open within 1.5s: 7 of 9 members have started");
+    // Restarted in place it does not wait again, but hears that the others came after all.
+    let start = Instant::now();
+    assert!(pod.wait().await.is_err());
+    assert!(start.elapsed() < Duration::from_millis(1400));
+    replica.show(State::Open);
+    pod.wait().await.unwrap();
+}
+
+#[tokio::test]
+async fn without_a_replica_the_file_opens_it() {
+    let replica = Replica::start().await;
+    let mut pod = replica.pod();
+    // Nobody listens there, and the other one is not who it says it is.
+    let stranger = Replica::start().await;
+    pod.servers = format!("127.0.0.1:1,{}", stranger.address);
+    stranger.show(State::Open);
+    let mount = pod.mount();
+    let waits = pod.waits();
+    still_waits(&waits).await;
+    shows(&mount);
+    waits.await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn a_pod_asks_another_replica_when_its_own_is_gone() {
+    let (first, second) = (Replica::start().await, Replica::start().await);
+    let mut pod = first.pod();
+    pod.ca.push_str(&second.ca);
+    pod.servers = format!("{},{}", first.address, second.address);
+    let waits = pod.waits();
+    still_waits(&waits).await;
+    second.show(State::Open);
+    first.task.abort();
+    waits.await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn a_token_of_another_barrier_opens_nothing() {
+    let replica = Replica::start().await;
+    replica.show(State::Open);
+    let mut pod = replica.pod();
+    pod.token = replica.token("train-barrier-1-y");
+    let mount = pod.mount();
+    let waits = pod.waits();
+    still_waits(&waits).await;
+    shows(&mount);
+    waits.await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn a_replica_that_does_not_know_the_key_yet_is_asked_again() {
+    let replica = Replica::start().await;
+    let fresh = Replica::start().await;
+    let mut pod = fresh.pod();
+    pod.servers = replica.address.clone();
+    pod.ca = replica.ca.clone();
+    let seals = crate::gang::Seals::new(&[7; 32], &[]);
+    pod.token = seals.token("ml", BARRIER);
+    replica.show(State::Open);
+    let waits = pod.waits();
+    still_waits(&waits).await;
+    replica.cluster.rcu(|old| Snapshot {
+        seals: Arc::new(crate::gang::Seals::new(&[7; 32], &[])),
+        ..Snapshot::clone(old)
+    });
+    waits.await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn who_asks_for_nothing_is_sent_away() {
+    let replica = Replica::start().await;
+    let mut stream = TcpStream::connect(&replica.address).await.unwrap();
+    stream.write_all(b"GET / HTTP/1.1\r\n\r\n").await.unwrap();
+    let mut answer = Vec::new();
+    let ended = tokio::time::timeout(Duration::from_secs(5), stream.read_to_end(&mut answer));
+    assert!(ended.await.is_ok(), "the connection stays open");
+}
+
+#[test]
+fn a_container_that_was_not_told_says_so() {
+    let nowhere = PathBuf::from("/nowhere");
+    let told = Told::read(Duration::ZERO, nowhere.clone(), nowhere, |_| None);
+    let Err(error) = told else {
+        panic!("it was told");
+    };
+    insta::assert_snapshot!(error, @"this pod was not told which start barrier it waits at (MUSTER_BARRIER is missing): it was created while Muster's webhooks were not called; delete the pod, so that it is made again");
+}
