@@ -17,6 +17,7 @@ mod lws;
 mod matrix;
 mod namespaces;
 mod native;
+pub mod node;
 mod operators;
 mod ordinary;
 mod outage;
