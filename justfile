@@ -12,6 +12,10 @@ test *ARGS:
 e2e *ARGS:
     cargo test --features e2e --test e2e -- {{ARGS}}
 
+# A real node in namespaces of its own, as root: everything, or FILTER, or --list
+e2e-node *ARGS:
+    cargo test --features e2e --test e2e -- node {{ARGS}}
+
 # Formatting, lints, licences and sources of dependencies
 lint:
     cargo fmt --check

@@ -13,6 +13,36 @@ use crate::ports::Port;
 use crate::process::{Group, Process};
 use crate::release::Release;
 
+/// Where an apiserver listens, and who plays the nodes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Seat {
+    /// On loopback. KWOK plays the nodes, and nothing runs in pods.
+    Loopback,
+    /// On an address that pods reach, for a kubelet: see `node`.
+    Node,
+}
+
+impl Seat {
+    pub fn address(self) -> &'static str {
+        match self {
+            Self::Loopback => "127.0.0.1",
+            Self::Node => "10.199.0.1",
+        }
+    }
+
+    /// What the controller-manager runs beside what every cluster needs. Without the publisher of
+    /// the root CA no pod gets its token.
+    pub fn controllers(self) -> &'static str {
+        match self {
+            Self::Loopback => "",
+            Self::Node => {
+                ",endpointslice-controller,root-ca-certificate-publisher-controller,\
+                 node-lifecycle-controller,taint-eviction-controller,disruption-controller"
+            }
+        }
+    }
+}
+
 /// Its process and the URL that the apiserver uses.
 pub async fn start_etcd(
     components: &Components,
@@ -47,18 +77,19 @@ pub fn apiserver(
     release: Release,
     authority: &Authority,
     storage: &str,
-    port: &Port,
+    (seat, port): (Seat, &Port),
 ) -> Result<Command> {
-    let hosts = ["127.0.0.1", "localhost", "kubernetes.default.svc"];
+    // The first address of the range below is the `kubernetes` Service's.
+    let hosts = ["127.0.0.1", seat.address(), "10.0.0.1", "localhost"];
+    let hosts = [&hosts[..], &["kubernetes.default.svc"]].concat();
     let serving = authority.server("kube-apiserver", &hosts)?;
     let token_key = authority.token_key();
     let token_public_key = authority.token_public_key();
     command
         .arg(flag("etcd-servers", storage))
-        .args(["--bind-address=127.0.0.1", "--advertise-address=127.0.0.1"])
+        .arg(flag("bind-address", seat.address()))
+        .arg(flag("advertise-address", seat.address()))
         .arg(flag("secure-port", port.number))
-        // A loopback address could never be a valid endpoint of the `kubernetes` Service.
-        .arg("--endpoint-reconciler-type=none")
         .arg(flag("tls-cert-file", serving.certificate.display()))
         .arg(flag("tls-private-key-file", serving.key.display()))
         .arg(flag("client-ca-file", authority.certificate().display()))
@@ -69,11 +100,6 @@ pub fn apiserver(
             token_key.display(),
         ))
         .arg("--service-cluster-ip-range=10.0.0.0/16")
-        .arg("--authorization-mode=RBAC")
-        // Its taint on new nodes is only taken off by a controller that does not run here.
-        .arg("--disable-admission-plugins=TaintNodesByCondition")
-        // They send the pods of a namespace to the nodes of its test; see `sandbox.rs`.
-        .arg("--enable-admission-plugins=PodNodeSelector,PodTolerationRestriction")
         .arg("--profiling=false")
         .args(
             release
@@ -81,5 +107,31 @@ pub fn apiserver(
                 .map(|apis| flag("runtime-config", apis)),
         )
         .args(gates(release.apiserver_gates()));
+    match seat {
+        Seat::Loopback => command
+            // A loopback address could never be a valid endpoint of the `kubernetes` Service.
+            .arg("--endpoint-reconciler-type=none")
+            .arg("--authorization-mode=RBAC")
+            // Its taint on new nodes is only taken off by a controller that does not run here.
+            .arg("--disable-admission-plugins=TaintNodesByCondition")
+            // They send the pods of a namespace to the nodes of its test; see `sandbox.rs`.
+            .arg("--enable-admission-plugins=PodNodeSelector,PodTolerationRestriction"),
+        Seat::Node => {
+            // For logs and exec.
+            let user = "kube-apiserver-kubelet-client";
+            let client = authority.client(user, Some("system:masters"))?;
+            let trusted = authority.certificate();
+            command
+                .arg("--authorization-mode=Node,RBAC")
+                .arg("--enable-admission-plugins=NodeRestriction")
+                .arg(flag(
+                    "kubelet-client-certificate",
+                    client.certificate.display(),
+                ))
+                .arg(flag("kubelet-client-key", client.key.display()))
+                .arg(flag("kubelet-certificate-authority", trusted.display()))
+                .arg("--kubelet-preferred-address-types=InternalIP")
+        }
+    };
     Ok(command)
 }

@@ -11,6 +11,8 @@ use crate::control_plane::ControlPlane;
 use crate::figures::Figures;
 use crate::fleet::Home;
 use crate::muster::Muster;
+use crate::node::machine::Machine;
+use crate::node::start::{self, Started};
 use crate::objects::Objects;
 use crate::operators::Operator;
 use crate::ports::Port;
@@ -22,6 +24,7 @@ use crate::third_party::{self, ThirdParty};
 pub struct Cluster {
     // Fields drop in this order: clients of the apiserver first, so that they do not complain.
     processes: Vec<Process>,
+    machine: Option<Machine>,
     pub plane: ControlPlane,
     pub objects: Objects,
     pub figures: Arc<Figures>,
@@ -49,7 +52,7 @@ impl Beside<'static> {
             Home::Schedulers => (schedulers::ALL, &[]),
             Home::KoordinatorAnnotations => (&[Kind::Koordinator(Retries::Calm)], &[]),
             Home::ThirdParty => (&[], third_party::ALL),
-            Home::Main | Home::Kubernetes1_36 | Home::Kubernetes1_35 => (&[], &[]),
+            Home::Main | Home::Kubernetes1_36 | Home::Kubernetes1_35 | Home::Node => (&[], &[]),
         };
         Self {
             schedulers,
@@ -66,6 +69,9 @@ impl Cluster {
         home: Home,
         figures: Arc<Figures>,
     ) -> Result<Cluster> {
+        if home == Home::Node {
+            return Cluster::on_a_node(components, group, figures).await;
+        }
         let start = Instant::now();
         let plane = ControlPlane::start(components, group, home.release(), home.name()).await?;
         let beside = Beside::of(home);
@@ -84,6 +90,26 @@ impl Cluster {
         let names = names.join(", ");
         let seconds = start.elapsed().as_secs_f64();
         println!("Kubernetes {version} with {names} and Muster: {seconds:.1} s");
+        Ok(cluster)
+    }
+
+    async fn on_a_node(
+        components: Arc<Components>,
+        group: Arc<Group>,
+        figures: Arc<Figures>,
+    ) -> Result<Cluster> {
+        let start = Instant::now();
+        let started: Started = start::start(components, group, Home::Node.name()).await?;
+        let cluster = Cluster {
+            processes: started.processes,
+            machine: Some(started.machine),
+            plane: started.plane,
+            objects: started.objects,
+            figures,
+        };
+        let version = cluster.plane.client.apiserver_version().await?.git_version;
+        let seconds = start.elapsed().as_secs_f64();
+        println!("Kubernetes {version} with a real node, JobSet and Muster: {seconds:.1} s");
         Ok(cluster)
     }
 
@@ -189,6 +215,7 @@ impl Cluster {
         }
         Ok(Cluster {
             processes,
+            machine: None,
             plane,
             objects,
             figures,
@@ -209,21 +236,36 @@ impl Cluster {
             let words = process.last_words();
             Some(format!("{} ended ({status})\n{words}", process.name))
         };
-        self.all().filter_map(dead).collect()
+        self.ask(dead)
     }
 
     /// Resident memory of the Muster that most tests share, in MiB.
     pub fn muster_memory(&self) -> Option<u64> {
-        self.processes.first().and_then(Process::memory)
+        let muster = match self.machine {
+            None => self.processes.first(),
+            Some(_) => None,
+        };
+        muster.and_then(Process::memory)
     }
 
     /// Resident memory of all components, in MiB.
     pub fn memory(&self) -> u64 {
-        self.all().filter_map(Process::memory).sum()
+        self.ask(Process::memory).into_iter().sum()
     }
 
-    fn all(&self) -> impl Iterator<Item = &Process> {
+    /// The real node, in the tests that have one.
+    pub fn machine(&self) -> Result<&Machine> {
+        self.machine.as_ref().context("this cluster has no node")
+    }
+
+    /// Asks each component.
+    fn ask<T>(&self, mut question: impl FnMut(&Process) -> Option<T>) -> Vec<T> {
         let core = [&self.plane.etcd, &self.plane.apiserver];
-        core.into_iter().chain(&self.processes)
+        let all = core.into_iter().chain(&self.processes);
+        let mut answers: Vec<T> = all.filter_map(&mut question).collect();
+        if let Some(machine) = &self.machine {
+            answers.extend(machine.ask(question));
+        }
+        answers
     }
 }

@@ -14,7 +14,7 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use serde_json::json;
 
-use crate::apiserver::{apiserver, start_etcd};
+use crate::apiserver::{Seat, apiserver, start_etcd};
 use crate::components::Components;
 use crate::health::{Probe, ready};
 use crate::kubeconfig::{self, Credential};
@@ -31,6 +31,7 @@ pub struct ControlPlane {
     components: Arc<Components>,
     group: Arc<Group>,
     pub release: Release,
+    seat: Seat,
     dir: PathBuf,
     pub name: String,
     pub authority: Authority,
@@ -51,7 +52,19 @@ impl ControlPlane {
         release: Release,
         name: &str,
     ) -> Result<ControlPlane> {
-        ControlPlane::start_with(components, group, release, name, |_, _| Ok(Vec::new())).await
+        let place = (Seat::Loopback, name);
+        ControlPlane::start_with(components, group, release, place, |_, _| Ok(Vec::new())).await
+    }
+
+    /// The same where pods reach it, for a kubelet.
+    pub async fn start_for_node(
+        components: Arc<Components>,
+        group: Arc<Group>,
+        release: Release,
+        name: &str,
+    ) -> Result<ControlPlane> {
+        let place = (Seat::Node, name);
+        ControlPlane::start_with(components, group, release, place, |_, _| Ok(Vec::new())).await
     }
 
     /// The same with further flags of the apiserver; the files that they name may go into the
@@ -60,7 +73,7 @@ impl ControlPlane {
         components: Arc<Components>,
         group: Arc<Group>,
         release: Release,
-        name: &str,
+        (seat, name): (Seat, &str),
         flags: impl FnOnce(&Path, &Authority) -> Result<Vec<String>>,
     ) -> Result<ControlPlane> {
         let dir = group.data.join(name);
@@ -68,14 +81,14 @@ impl ControlPlane {
         let (etcd, storage) = start_etcd(&components, &group, &dir, name).await?;
 
         let port = Port::reserve()?;
-        let server = format!("https://127.0.0.1:{}", port.number);
+        let server = format!("https://{}:{}", seat.address(), port.number);
         let admin = authority.client("admin", Some("system:masters"))?;
         let admin = Credential::Certificate(admin);
         let kubeconfig =
             kubeconfig::write(&dir, "admin", &server, &authority.certificate(), &admin)?;
         let client = client(&kubeconfig).await?;
         let program = components.program(&release.program("kube-apiserver"))?;
-        let mut command = apiserver(program, release, &authority, &storage, &port)?;
+        let mut command = apiserver(program, release, &authority, &storage, (seat, &port))?;
         command.args(flags(&dir, &authority)?);
         let apiserver = group.spawn(&format!("{name}/kube-apiserver"), command, vec![port])?;
         let probe = Probe::with(client.clone(), "/readyz");
@@ -84,6 +97,7 @@ impl ControlPlane {
             components,
             group,
             release,
+            seat,
             dir,
             name: name.to_owned(),
             authority,
@@ -100,12 +114,13 @@ impl ControlPlane {
     pub async fn start_controller_manager(&self) -> Result<Process> {
         let port = Port::reserve()?;
         let url = format!("https://127.0.0.1:{}", port.number);
-        let kubeconfig = self.user_kubeconfig("system:kube-controller-manager")?;
+        let kubeconfig = self.user_kubeconfig("system:kube-controller-manager", None)?;
+        let controllers = self.release.controllers() + self.seat.controllers();
         let mut command = self.kubernetes("kube-controller-manager")?;
         command
             .arg(flag("kubeconfig", kubeconfig.display()))
             .arg(flag("secure-port", port.number))
-            .arg(flag("controllers", self.release.controllers()))
+            .arg(flag("controllers", controllers))
             .arg(flag("root-ca-file", self.authority.certificate().display()))
             .arg(flag(
                 "service-account-private-key-file",
@@ -128,7 +143,7 @@ impl ControlPlane {
             "apiVersion": "kubescheduler.config.k8s.io/v1",
             "kind": "KubeSchedulerConfiguration",
             "clientConnection": {
-                "kubeconfig": self.user_kubeconfig("system:kube-scheduler")?,
+                "kubeconfig": self.user_kubeconfig("system:kube-scheduler", None)?,
                 "qps": 1000,
                 "burst": 1000,
             },
@@ -204,7 +219,8 @@ impl ControlPlane {
         flags: impl FnOnce(&Path, &Authority) -> Result<Vec<String>>,
     ) -> Result<ControlPlane> {
         let (components, group) = (Arc::clone(&self.components), Arc::clone(&self.group));
-        ControlPlane::start_with(components, group, self.release, name, flags).await
+        let place = (Seat::Loopback, name);
+        ControlPlane::start_with(components, group, self.release, place, flags).await
     }
 
     /// A component of this release.
@@ -227,8 +243,9 @@ impl ControlPlane {
         self.group.spawn(&name, command, ports)
     }
 
-    fn user_kubeconfig(&self, user: &str) -> Result<PathBuf> {
-        let pair = self.authority.client(user, None)?;
+    /// For a component that has a certificate.
+    pub fn user_kubeconfig(&self, user: &str, group: Option<&str>) -> Result<PathBuf> {
+        let pair = self.authority.client(user, group)?;
         self.kubeconfig_for(&user.replace(':', "-"), &Credential::Certificate(pair))
     }
 

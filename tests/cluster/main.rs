@@ -5,6 +5,7 @@
 //! cargo test --features e2e --test e2e -- FILTER      # the tests whose name contains FILTER
 //! cargo test --features e2e --test e2e -- --list
 //! cargo test --features e2e --test e2e -- build       # only build the components
+//! cargo test --features e2e --test e2e -- node        # the tests on a real node: see `node`
 //! ```
 //!
 //! The components are built with Go once per machine ([`components`]), start in seconds
@@ -24,6 +25,7 @@ mod kubeconfig;
 mod manifests;
 mod modules;
 mod muster;
+mod node;
 mod objects;
 mod operators;
 mod pki;
@@ -51,6 +53,7 @@ use tokio::task::LocalSet;
 use crate::components::Components;
 use crate::fleet::{Fleet, Home};
 use crate::modules::Module;
+use crate::node::guard::Run;
 use crate::process::Group;
 use crate::runner::{Summary, Test};
 
@@ -77,31 +80,66 @@ enum Action {
     BenchBarrier,
     /// Bring the cluster up, show a gang wait and start, and stay until Ctrl-C
     Demo,
+    /// Run the tests on a real node, which needs root
+    Node(node::outside::Args),
+    // The parts of `node`, which this program starts itself.
+    #[command(hide = true)]
+    NodeGuard(Run),
+    #[command(hide = true)]
+    NodeInit(Run),
+    #[command(hide = true)]
+    NodeInside(Run),
+    #[command(hide = true)]
+    NodePanic(Run),
+    #[command(hide = true)]
+    NodeStay(Run),
 }
 
 fn main() -> ExitCode {
     let args = Args::parse();
     // One line: where an assertion failed says enough, and tests run side by side.
     std::panic::set_hook(Box::new(|panic| eprintln!("{panic}")));
-    let outcome = tokio::runtime::Runtime::new()
-        .context("cannot start the runtime")
-        .and_then(|runtime| runtime.block_on(run(args)));
-    match outcome {
-        Ok(None) => ExitCode::SUCCESS,
-        Ok(Some(summary)) => {
-            println!("{summary}");
-            ExitCode::from(u8::from(!summary.good()))
+    start(args).unwrap_or_else(|error| {
+        eprintln!("error: {error:#}");
+        ExitCode::FAILURE
+    })
+}
+
+fn start(args: Args) -> Result<ExitCode> {
+    let good = |good: bool| Ok(ExitCode::from(u8::from(!good)));
+    // Without a runtime: the first process of a namespace reaps every child that it gets.
+    match &args.action {
+        Some(Action::NodeGuard(run)) => return good(node::guard::guard(run)?.success()),
+        Some(Action::NodeInit(run)) => return Ok(ExitCode::from(node::init::init(run)?)),
+        _ => {}
+    }
+    let runtime = tokio::runtime::Runtime::new().context("cannot start the runtime")?;
+    match args.action {
+        Some(Action::Node(args)) => good(runtime.block_on(node::outside::run(args))?),
+        Some(Action::NodePanic(run)) => {
+            runtime.block_on(node::endings::play(run, true))?;
+            good(false)
         }
-        Err(error) => {
-            eprintln!("error: {error:#}");
-            ExitCode::FAILURE
+        Some(Action::NodeStay(run)) => {
+            runtime.block_on(node::endings::play(run, false))?;
+            good(false)
         }
+        _ => match runtime.block_on(run(args))? {
+            None => good(true),
+            Some(summary) => {
+                println!("{summary}");
+                good(summary.good())
+            }
+        },
     }
 }
 
 /// How the tests went, if any were to run.
 async fn run(args: Args) -> Result<Option<Summary>> {
-    let tests = runner::select(tests::all(), args.filter.as_deref());
+    let tests = match &args.action {
+        Some(Action::NodeInside(run)) => runner::select(tests::node::all(), Some(&run.filter)),
+        _ => runner::select(tests::all(), args.filter.as_deref()),
+    };
     if args.list {
         for test in &tests {
             println!("{}", test.name);
@@ -157,7 +195,7 @@ async fn work(args: Args, tests: Vec<Test>, group: &Arc<Group>) -> Result<Option
     let needed: Vec<&Module> = match args.action {
         Some(Action::Build) => modules::ALL.to_vec(),
         Some(Action::Demo | Action::BenchBarrier) => Home::Main.modules(),
-        None => {
+        _ => {
             let needs = |module: &&&Module| {
                 let mut homes = tests.iter().flat_map(|test| test.home.modules());
                 homes.any(|other| other.name == module.name)
@@ -180,7 +218,12 @@ async fn work(args: Args, tests: Vec<Test>, group: &Arc<Group>) -> Result<Option
         bench::run(fleet.cluster(Home::Main).await?).await?;
         return Ok(None);
     }
-    let tests = runner::run(tests, args.jobs, &fleet, &group.logs);
+    // Tests on the only node restart what all of them use.
+    let jobs = match args.action {
+        Some(Action::NodeInside(_)) => 1,
+        _ => args.jobs,
+    };
+    let tests = runner::run(tests, jobs, &fleet, &group.logs);
     Ok(Some(LocalSet::new().run_until(tests).await))
 }
 

@@ -23,8 +23,9 @@ pub enum Source {
     Files(&'static [&'static str]),
 }
 
-pub static ALL: [&Module; 7] = [
+pub static ALL: [&Module; 8] = [
     &KUBERNETES_1_37,
+    &COREDNS,
     &OPERATORS,
     &SCHEDULERS,
     &KUBERNETES_1_35,
@@ -43,8 +44,18 @@ pub static KUBERNETES_1_37: Module = Module {
             "kube-controller-manager",
             "k8s.io/kubernetes/cmd/kube-controller-manager",
         ),
+        ("kubelet", "k8s.io/kubernetes/cmd/kubelet"),
+        ("kube-proxy", "k8s.io/kubernetes/cmd/kube-proxy"),
     ],
     reports: Some("k8s.io/kubernetes"),
+    manifests: &[],
+};
+
+/// Names for pods. Its libraries are those of the group above, which is built before it.
+pub static COREDNS: Module = Module {
+    name: "coredns",
+    programs: &[("coredns", "./coredns")],
+    reports: None,
     manifests: &[],
 };
 

@@ -220,10 +220,15 @@ impl Sandbox {
 
     /// What the namespace looks like, for the log of a failed test.
     pub async fn describe(&self) -> String {
-        let kinds = "pods,jobs,jobsets,leaderworkersets,workloads.scheduling.k8s.io,\
-                     podgroups.scheduling.k8s.io,events";
-        let list = self.kubectl(&["get", kinds, "--output=wide"], "").await;
-        let yaml = self.kubectl(&["get", kinds, "--output=yaml"], "").await;
+        let mut kinds = "pods,jobs,jobsets,workloads.scheduling.k8s.io,\
+                         podgroups.scheduling.k8s.io,events"
+            .to_owned();
+        let on_a_node = self.cluster.machine().is_ok();
+        if !on_a_node {
+            kinds += ",leaderworkersets";
+        }
+        let list = self.kubectl(&["get", &kinds, "--output=wide"], "").await;
+        let yaml = self.kubectl(&["get", &kinds, "--output=yaml"], "").await;
         let text = |output: Result<Output>| match output {
             Ok(output) => {
                 let (said, warned) = (output.stdout, output.stderr);
@@ -231,7 +236,18 @@ impl Sandbox {
             }
             Err(error) => format!("{error:#}"),
         };
-        format!("{}\n{}", text(list), text(yaml))
+        let mut state = format!("{}\n{}", text(list), text(yaml));
+        if on_a_node {
+            // There Muster's log is a pod's.
+            let events = ["get", "events,pods", "--all-namespaces", "--output=wide"];
+            let logs = "logs --namespace=muster-system --selector=app.kubernetes.io/name=muster \
+                        --prefix --tail=200";
+            let logs: Vec<&str> = logs.split_whitespace().collect();
+            for args in [&events[..], &logs] {
+                state += &text(self.kubectl(args, "").await);
+            }
+        }
+        state
     }
 
     /// Frees what the test used. Not awaited to the end: a namespace takes five seconds to go.

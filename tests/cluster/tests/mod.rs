@@ -18,6 +18,7 @@ mod lws;
 mod matrix;
 mod namespaces;
 mod native;
+pub mod node;
 mod operators;
 mod ordinary;
 mod outage;
