@@ -59,7 +59,9 @@ fn found(program: &str) -> bool {
         return Path::new(program).exists();
     }
     let path = env::var_os("PATH").unwrap_or_default();
-    env::split_paths(&path).any(|dir| dir.join(program).is_file())
+    // The path of an ordinary user may lack the last two; root will have them.
+    let dirs = env::split_paths(&path).chain(["/usr/sbin".into(), "/sbin".into()]);
+    dirs.into_iter().any(|dir| dir.join(program).is_file())
 }
 
 fn has_target(target: &str) -> bool {
