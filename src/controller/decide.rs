@@ -1,17 +1,17 @@
 //! What to do about a workload: pure, from what is wanted and what is seen.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::time::Duration;
 
 use kube::core::DynamicObject;
 
-use super::bundles::missing_pods;
-use super::bundles::partners::{self, Partner};
+use super::bundles::partners::Partner;
+use super::bundles::{missing_pods, shared, start};
 use super::gang_members::{GangMembers, Members};
 use super::gang_objects::{self, GangObjects, InUse};
 pub use super::gang_status::{GangStatus, State};
 use super::gang_status::{left, status, stranded};
-use crate::gang::{Gang, Owner, Plan, Round, TimeoutAction};
+use crate::gang::{Gang, Owner, PartnerRef, Plan, Round, TimeoutAction};
 use crate::judge::{self, Judged};
 use crate::scheduler::abilities::{NewRoom, QuorumChange};
 use crate::scheduler::{self, Queue, Scheduler, Snapshot};
@@ -56,6 +56,8 @@ pub struct Actions {
     pub apply: Vec<DynamicObject>,
     /// Objects to delete.
     pub delete: Vec<DynamicObject>,
+    /// Workloads that write an object which is for this one too.
+    pub keepers: BTreeSet<PartnerRef>,
     /// How each gang stands.
     pub gangs: Vec<GangStatus>,
     /// Objects of gangs that wait, on a scheduler that does not notice new room by itself.
@@ -122,6 +124,7 @@ pub fn decide(seen: &Seen<'_>, cluster: &Snapshot) -> Actions {
         Life::Live => wanted(&grouped, &judged, cluster, &mut actions),
         _ => Vec::new(),
     };
+    let needed = shared::needed_by_others(&judged.plan, judged.backend, seen.partners);
     let kept: HashSet<&str> = wanted.iter().filter_map(name).collect();
     let facts = seen.workload.facts();
     let used = InUse::by(seen.pods.iter().chain(seen.strangers), |round| {
@@ -129,7 +132,7 @@ pub fn decide(seen: &Seen<'_>, cluster: &Snapshot) -> Actions {
         backend.map_or(Round::default(), |b| judge::round(facts, b, round))
     });
     let deletable = |object: &&DynamicObject| {
-        let kept = name(object).is_some_and(|name| kept.contains(name));
+        let kept = name(object).is_some_and(|n| kept.contains(n) || needed.contains(n));
         let going = object.metadata.deletion_timestamp.is_some();
         // Old gangs go when their pods are gone: a scheduler that loses a gang's object while its
         // pods wait would count them by themselves.
@@ -193,6 +196,11 @@ fn wanted(
             Err(why) => actions.refused = why.or(actions.refused.take()),
         }
     }
+    // Where an object is shared, the gang of pods of two rounds has it once: for the later one.
+    let mut named = HashSet::new();
+    objects.reverse();
+    objects.retain(|object| named.insert((object.types.clone(), object.metadata.name.clone())));
+    objects.reverse();
     objects
 }
 
@@ -258,7 +266,9 @@ fn follow(
         statuses.push(now);
     }
     missing_pods::explain(&gangs, grouped.seen.partners, &mut statuses);
-    let objects = partners::objects(grouped, plan, backend, owner, gangs, &mut statuses);
+    let made = start::objects(grouped, plan, backend, owner, gangs, &mut statuses);
+    let objects = made.objects;
+    actions.keepers.extend(made.keepers);
     if statuses.iter().any(GangStatus::waits) {
         actions.queue = backend.queue(plan);
     }
@@ -282,7 +292,8 @@ fn come_and_go(
         return;
     };
     let fixed = matches!(backend.abilities().quorum_change, QuorumChange::Never(_));
-    let lowered = !fixed && !grouped.made.named(&status.name).is_empty();
+    let shares = shared::is_in_one(gang, backend, grouped.seen.partners);
+    let lowered = !fixed && (shares || !grouped.made.named(&status.name).is_empty());
     if lowered {
         gang.keep(left);
         status.quorum = gang.quorum();
