@@ -242,6 +242,9 @@ pub async fn a_side_that_is_recreated_beside_one_that_runs_is_all_or_nothing(
     }
     // A pod of the other that is to be replaced waits with it, where both do not fit.
     sandbox.one_fails("train").await?;
+    sandbox.side_runs("train", 1).await?;
+    tokio::time::sleep(CHANCE).await;
+    sandbox.side_runs("train", 1).await?;
     sandbox.uncordon(&late).await?;
     sandbox.side_runs("", 4).await
 }
