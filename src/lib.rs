@@ -44,6 +44,8 @@
 //! | attempt | counts the restarts of a workload: a new attempt is a new gang, with a new name |
 //! | round | counts suspend-and-resume within one attempt, and the lives of a gang that its pods declare: each is a new gang |
 //! | bundle | several gangs that are bound together or not at all, each with its own quorum |
+//! | circle | the workloads that start together because each of them names all others |
+//! | ally | a gang of another workload of the circle that starts together with this one |
 //! | stamp | what Muster writes on templates when the workload is created, so that the admission of a child needs nothing but the child |
 //! | seal | a keyed hash on a stamp, by which Muster knows that it wrote it, and for whom |
 //! | site | a place in a workload where a stamp stands |

@@ -49,6 +49,7 @@ pub fn table() -> String {
 fn row(name: &str, abilities: &Abilities) -> [String; HEADER.len()] {
     let bundle = match abilities.bundle {
         Bundles::AcrossWorkloads { .. } => "of several workloads",
+        Bundles::WithinNamespace { .. } => "of one namespace",
         Bundles::WithinWorkload(_) | Bundles::WithinWorkloadIf(_) => "of one workload",
         Bundles::No(_) => "no",
     };

@@ -1,6 +1,6 @@
 //! What to do about a workload: pure, from what is wanted and what is seen.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::time::Duration;
 
 use k8s_openapi::jiff::Timestamp;
@@ -9,13 +9,13 @@ use kube::core::DynamicObject;
 use super::barriers;
 use super::barriers::status::BarrierStatus;
 use super::barriers::waiters::Waiter;
-use super::bundles::missing_pods;
-use super::bundles::partners::{self, Partner};
+use super::bundles::partners::Partner;
+use super::bundles::{missing_pods, shared, start};
 use super::gang_members::{GangMembers, Members};
 use super::gang_objects::{self, GangObjects, InUse};
 pub use super::gang_status::{GangStatus, State};
 use super::gang_status::{left, status, stranded};
-use crate::gang::{Gang, Owner, Plan, Round, TimeoutAction};
+use crate::gang::{Gang, Owner, PartnerRef, Plan, Round, TimeoutAction};
 use crate::judge::{self, Judged};
 use crate::scheduler::abilities::{NewRoom, QuorumChange};
 use crate::scheduler::{self, Queue, Scheduler, Snapshot};
@@ -64,6 +64,8 @@ pub struct Actions {
     pub apply: Vec<DynamicObject>,
     /// Objects to delete.
     pub delete: Vec<DynamicObject>,
+    /// Workloads that write an object which is for this one too.
+    pub keepers: BTreeSet<PartnerRef>,
     /// How each gang stands.
     pub gangs: Vec<GangStatus>,
     /// Objects of gangs that wait, on a scheduler that does not notice new room by itself.
@@ -137,6 +139,7 @@ pub fn decide(seen: &Seen<'_>, cluster: &Snapshot) -> Actions {
         }
         _ => Vec::new(),
     };
+    let needed = shared::needed_by_others(&judged.plan, judged.backend, seen.partners);
     let barrier = actions.barrier.as_ref().map(|barrier| barrier.start.name());
     let mut kept: HashSet<&str> = wanted.iter().filter_map(name).collect();
     kept.extend(barrier.as_deref());
@@ -146,7 +149,7 @@ pub fn decide(seen: &Seen<'_>, cluster: &Snapshot) -> Actions {
         backend.map_or(Round::default(), |b| judge::round(facts, b, round))
     });
     let deletable = |object: &&DynamicObject| {
-        let kept = name(object).is_some_and(|name| kept.contains(name));
+        let kept = name(object).is_some_and(|n| kept.contains(n) || needed.contains(n));
         let going = object.metadata.deletion_timestamp.is_some();
         // Old gangs go when their pods are gone: a scheduler that loses a gang's object while its
         // pods wait would count them by themselves.
@@ -210,6 +213,11 @@ fn wanted(
             Err(why) => actions.refused = why.or(actions.refused.take()),
         }
     }
+    // Where an object is shared, the gang of pods of two rounds has it once: for the later one.
+    let mut named = HashSet::new();
+    objects.reverse();
+    objects.retain(|object| named.insert((object.types.clone(), object.metadata.name.clone())));
+    objects.reverse();
     objects
 }
 
@@ -275,7 +283,9 @@ fn follow(
         statuses.push(now);
     }
     missing_pods::explain(&gangs, grouped.seen.partners, &mut statuses);
-    let objects = partners::objects(grouped, plan, backend, owner, gangs, &mut statuses);
+    let made = start::objects(grouped, plan, backend, owner, gangs, &mut statuses);
+    let objects = made.objects;
+    actions.keepers.extend(made.keepers);
     if statuses.iter().any(GangStatus::waits) {
         actions.queue = backend.queue(plan);
     }
@@ -299,7 +309,8 @@ fn come_and_go(
         return;
     };
     let fixed = matches!(backend.abilities().quorum_change, QuorumChange::Never(_));
-    let lowered = !fixed && !grouped.made.named(&status.name).is_empty();
+    let shares = shared::is_in_one(gang, backend, grouped.seen.partners);
+    let lowered = !fixed && (shares || !grouped.made.named(&status.name).is_empty());
     if lowered {
         gang.keep(left);
         status.quorum = gang.quorum();

@@ -28,6 +28,12 @@ pub(super) fn gang_name(meta: &ObjectMeta) -> Option<&str> {
     labels.get(keys::GANG_NAME).map(String::as_str)
 }
 
+/// The bundle that an object is for, where several workloads share it.
+pub(super) fn shared_by(meta: &ObjectMeta) -> Option<&str> {
+    let labels = meta.labels.as_ref()?;
+    labels.get(keys::BUNDLE).map(String::as_str)
+}
+
 /// The hash of what was applied last to an object.
 pub(super) fn applied(object: &DynamicObject) -> Option<&str> {
     let annotations = object.metadata.annotations.as_ref()?;

@@ -116,6 +116,8 @@ pub(super) async fn look(workload: Arc<Stored>, context: Arc<Context>) -> Result
     let carried_out = carried_out.await;
     context.events.note_created(uid, &done);
     carried_out?;
+    let keepers = actions.keepers.iter();
+    keepers.for_each(|keeper| context.neighbours.tell(keeper));
     let sleepers = actions.sleepers.iter();
     let sleepers = sleepers.map(|object| (context.writer.api(object), object.name_any()));
     context.sleepers.set(uid, sleepers.collect());

@@ -147,6 +147,18 @@ impl Owners {
     }
 }
 
+/// What may own an object for the pods of a gang, without a question to anybody: their controller, or
+/// they themselves.
+pub(super) fn nearest(pods: &[SeenPod]) -> Vec<Reference> {
+    let controllers = live(pods).map(|pod| pod.own.as_ref()?.controller.as_ref());
+    let controllers: HashSet<Option<&Reference>> = controllers.collect();
+    let mut controllers = controllers.into_iter();
+    match (controllers.next().flatten(), controllers.next()) {
+        (Some(one), None) => vec![one.clone()],
+        _ => pods_themselves(pods, &[]),
+    }
+}
+
 fn controller_of(meta: &ObjectMeta) -> Option<Reference> {
     let mut owners = meta.owner_references.iter().flatten();
     let owner = owners.find(|owner| owner.controller == Some(true))?;

@@ -10,7 +10,7 @@ use kube::{Client, ResourceExt as _};
 use super::cache::recent_writes::RecentWrites;
 use super::cache::stored::Stored;
 use super::decide::Actions;
-use super::gang_objects::gang_name;
+use super::gang_objects::{gang_name, shared_by};
 use super::mend::revive::Revival;
 use super::report::condition::{self, ConditionUpdate};
 use crate::scheduler::object::MANAGED_BY;
@@ -164,8 +164,13 @@ impl Writer {
         }))
     }
 
-    /// Whether Muster made what is there for the workload of this uid.
+    /// Whether Muster made what is there for the workload of this uid. What workloads share has a name
+    /// that is theirs whoever of them lives: it may have been made when all of them had other uids.
     fn is_for(&self, there: &ObjectMeta, wanted: &DynamicObject, uid: &str) -> bool {
+        let bundle = shared_by(&wanted.metadata);
+        if bundle.is_some() {
+            return is_managed(there) && shared_by(there) == bundle;
+        }
         match self.facts.watched {
             Watched::ByMembers => {
                 is_managed(there) && gang_name(there) == gang_name(&wanted.metadata)

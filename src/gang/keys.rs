@@ -8,7 +8,8 @@ pub(crate) const PREFIX: &str = "muster.dev/";
 pub(crate) const GANG_MODE: &str = "muster.dev/gang-mode";
 /// A quorum smaller than all.
 pub(crate) const MIN_COUNT: &str = "muster.dev/min-count";
-/// Gangs of a workload with the same bundle start together.
+/// Gangs of a workload with the same bundle start together. As a label, on an object that several
+/// workloads share: the bundle that it is for.
 pub(crate) const BUNDLE: &str = "muster.dev/bundle";
 /// Other workloads whose gangs of the same bundle start together with these.
 pub(crate) const BUNDLE_WITH: &str = "muster.dev/bundle-with";

@@ -34,6 +34,9 @@ pub struct Stamp {
     pub(crate) ordinal: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) bundle: Option<String>,
+    /// The name of the object that the gang shares with those of other workloads.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) shared: Option<String>,
     /// Which of its backend's variants made the gang, where it has several and this is not the
     /// default one: a gang keeps it when the configuration changes.
     #[serde(default, rename = "way", skip_serializing_if = "Option::is_none")]
@@ -145,6 +148,7 @@ impl Stamp {
             quorum: part.quorum(),
             ordinal: u32::try_from(ordinal).unwrap_or(u32::MAX),
             bundle: part.bundle().map(|b| b.value.as_str().to_owned()),
+            shared: None,
             variant: None,
             siblings: Vec::new(),
             roles: Vec::new(),
@@ -191,6 +195,7 @@ impl Stamp {
     /// speak for themselves, and a shape that is left to one role stands there.
     pub fn take_over(&mut self, common: &Self, own: &str) {
         self.variant.clone_from(&common.variant);
+        self.shared.clone_from(&common.shared);
         self.siblings.clone_from(&common.siblings);
         let mut uses = vec![0_usize; common.shapes.len()];
         let others = common.roles.iter().filter(|role| role.name != own);
@@ -308,6 +313,7 @@ mod tests {
             quorum: 3,
             ordinal: 0,
             bundle: None,
+            shared: None,
             variant: None,
             siblings: Vec::new(),
             roles: Vec::new(),
@@ -322,6 +328,7 @@ mod tests {
         assert_eq!(Stamp::parse(&stamp.to_json()).unwrap(), stamp);
         stamp.ordinal = 9;
         stamp.bundle = Some("ring".into());
+        stamp.shared = Some("ring-bcdf".into());
         stamp.variant = Some("other".into());
         stamp.siblings = vec![Sibling {
             part: "workers".into(),

@@ -65,6 +65,39 @@ impl GangName {
     pub(crate) fn into_string(self) -> String {
         self.0
     }
+
+    /// The name of an object that workloads share which know only each other's names: `told` is all that
+    /// tells these objects apart. It comes back when all of them are deleted and recreated.
+    pub(crate) fn shared<'t>(readable: &str, told: impl IntoIterator<Item = &'t str>) -> Self {
+        let mut hash = Sha256::new();
+        for field in std::iter::once("shared").chain(told) {
+            update(&mut hash, field);
+        }
+        let mut label = readable.to_owned();
+        label.truncate(MAX_LABEL - HASH_LENGTH - 1);
+        label = label.trim_matches('-').to_owned();
+        label.push('-');
+        push_letters(&mut label, &hash.finalize());
+        Self(label)
+    }
+}
+
+/// A field with its length, so that no two lists of fields are the same bytes.
+fn update(hash: &mut Sha256, field: &str) {
+    hash.update((field.len() as u64).to_le_bytes());
+    hash.update(field);
+}
+
+fn push_letters(out: &mut String, digest: &[u8]) {
+    let mut bits = digest
+        .iter()
+        .take(8)
+        .fold(0u64, |acc, byte| (acc << 8) | u64::from(*byte));
+    for _ in 0..HASH_LENGTH {
+        let letter = (bits % ALPHABET.len() as u64) as usize;
+        out.push(char::from(ALPHABET[letter]));
+        bits /= ALPHABET.len() as u64;
+    }
 }
 
 impl fmt::Display for GangName {
@@ -202,10 +235,8 @@ impl Identity {
 
     fn push_hash(&self, out: &mut String, kind: &str, part: &str, index: Option<u32>) {
         let mut hash = Sha256::new();
-        // Each field with its length, so that no two lists of fields are the same bytes.
         for field in [kind, &self.namespace, &self.uid, part] {
-            hash.update((field.len() as u64).to_le_bytes());
-            hash.update(field);
+            update(&mut hash, field);
         }
         hash.update([u8::from(index.is_some())]);
         hash.update(index.unwrap_or(0).to_le_bytes());
@@ -215,16 +246,7 @@ impl Identity {
         if let Some(revision) = &self.revision {
             hash.update(revision);
         }
-        let digest = hash.finalize();
-        let mut bits = digest
-            .iter()
-            .take(8)
-            .fold(0u64, |acc, byte| (acc << 8) | u64::from(*byte));
-        for _ in 0..HASH_LENGTH {
-            let letter = (bits % ALPHABET.len() as u64) as usize;
-            out.push(char::from(ALPHABET[letter]));
-            bits /= ALPHABET.len() as u64;
-        }
+        push_letters(out, &hash.finalize());
     }
 }
 

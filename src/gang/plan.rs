@@ -12,6 +12,7 @@ use super::limits::MAX_GANGS;
 use super::name::{Attempt, GangName, Identity, is_dns_subdomain};
 use super::part::{Level, Part, too_many_gangs};
 use super::policy::Policy;
+use super::resources::ResourceList;
 
 /// What one workload object asks for.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -122,8 +123,38 @@ pub struct Gang<'p> {
     pub(crate) part: &'p Part,
     pub(crate) identity: Identity,
     quorum: u32,
-    /// Gangs of other workloads that start together with it.
-    pub(crate) partners: Arc<[Identity]>,
+    /// What starts together with it beyond its workload.
+    pub(crate) allies: Arc<Allies>,
+}
+
+/// What of other workloads starts together with a gang.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Allies {
+    pub(crate) gangs: Vec<Ally>,
+    /// The name of a gang that has no pods: where one object is for all gangs, none starts while it is
+    /// waited for.
+    pub(crate) nobody: Option<GangName>,
+}
+
+/// A gang of another workload.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Ally {
+    pub(crate) identity: Identity,
+    pub(crate) quorum: u32,
+    pub(crate) min_resources: ResourceList,
+    /// Of all its pods, when it is one.
+    pub(crate) priority_class: Option<String>,
+}
+
+impl From<Gang<'_>> for Ally {
+    fn from(gang: Gang<'_>) -> Self {
+        Self {
+            quorum: gang.quorum(),
+            min_resources: gang.part.min_resources().clone(),
+            priority_class: gang.part.priority_class().map(str::to_owned),
+            identity: gang.identity,
+        }
+    }
 }
 
 impl<'p> Gang<'p> {
@@ -132,7 +163,7 @@ impl<'p> Gang<'p> {
             part,
             identity,
             quorum: part.quorum(),
-            partners: Arc::default(),
+            allies: Arc::default(),
         }
     }
 

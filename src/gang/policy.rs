@@ -7,7 +7,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use super::field::FieldPath;
-use super::reference::PartnerRef;
+use super::reference::Circle;
 
 /// A value together with the place where the user wrote it, so that a later refusal can name it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -121,5 +121,5 @@ pub(crate) struct Policy {
     /// What happens to members that are already placed when one cannot be.
     pub(crate) strictness: Option<Located<Strictness>>,
     /// The other workloads whose gangs of the same bundle start together with this one's.
-    pub(crate) bundle_with: Option<Located<Vec<PartnerRef>>>,
+    pub(crate) bundle_with: Option<Located<Circle>>,
 }

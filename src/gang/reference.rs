@@ -1,9 +1,10 @@
 //! How one workload names another: `name`, or `namespace/name`; one of another kind with that before
 //! it, `Kind:name`.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
-use super::name::{is_dns_label, is_dns_subdomain};
+use super::name::{GangName, is_dns_label, is_dns_subdomain};
 
 /// A workload of a kind that is known.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -99,9 +100,94 @@ impl fmt::Display for PartnerRef {
     }
 }
 
+/// The workloads that start together, as one of them names them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Circle {
+    itself: PartnerRef,
+    others: Vec<PartnerRef>,
+    named: Named,
+}
+
+/// Who gave a workload its name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Named {
+    ByUser,
+    /// The apiserver draws it: it is not known when the workload is stamped.
+    Drawn,
+}
+
+impl Circle {
+    pub(crate) fn new(itself: PartnerRef, others: Vec<PartnerRef>, named: Named) -> Self {
+        Self {
+            itself,
+            others,
+            named,
+        }
+    }
+
+    pub(crate) fn named(&self) -> Named {
+        self.named
+    }
+
+    /// The one that names the others.
+    pub fn itself(&self) -> &PartnerRef {
+        &self.itself
+    }
+
+    /// Those that it names.
+    pub fn others(&self) -> &[PartnerRef] {
+        &self.others
+    }
+
+    /// All of them: the same, whoever of them says it.
+    pub(crate) fn sides(&self) -> BTreeSet<&PartnerRef> {
+        self.others.iter().chain([&self.itself]).collect()
+    }
+
+    /// Those of another namespace.
+    pub(crate) fn abroad(&self) -> impl Iterator<Item = &PartnerRef> {
+        let home = self.itself.workload().namespace();
+        let others = self.others.iter();
+        others.filter(move |other| other.workload().namespace() != home)
+    }
+
+    /// The name of an object that all of them share for a bundle.
+    pub(crate) fn name(&self, bundle: &str) -> GangName {
+        let sides = self.sides();
+        let sides = sides.iter().flat_map(|side| {
+            let workload = side.workload();
+            [side.kind(), workload.namespace(), workload.name()]
+        });
+        GangName::shared(bundle, std::iter::once(bundle).chain(sides))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn all_sides_of_a_circle_give_it_one_name_and_no_other_circle_has_it() {
+        let side = |kind, namespace, name| PartnerRef::new(kind, WorkloadRef::new(namespace, name));
+        let (a, b) = (side("Job", "ml", "a"), side("Pod", "ml", "b"));
+        let c = side("Job", "ml", "c");
+        let circle = |itself: &PartnerRef, others: &[&PartnerRef]| {
+            let others = others.iter().map(|other| (*other).clone());
+            Circle::new(itself.clone(), others.collect(), Named::ByUser)
+        };
+        let name = circle(&a, &[&b, &c]).name("ring");
+        assert_eq!(circle(&c, &[&a, &b]).name("ring"), name);
+        assert!(name.as_str().starts_with("ring-"), "{name}");
+        let others = [
+            circle(&a, &[&b, &c]).name("chain"),
+            circle(&a, &[&b]).name("ring"),
+            circle(&side("JobSet", "ml", "a"), &[&b, &c]).name("ring"),
+            circle(&side("Job", "web", "a"), &[&b, &c]).name("ring"),
+        ];
+        assert!(others.iter().all(|other| *other != name));
+        let long = circle(&a, &[&b]).name(&"x".repeat(63));
+        assert!(is_dns_label(long.as_str()), "{long}");
+    }
 
     #[test]
     fn a_name_alone_is_of_the_same_namespace() {

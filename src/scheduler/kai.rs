@@ -46,8 +46,11 @@ pub(crate) static ENTRY: Entry = Entry {
 };
 
 static ABILITIES: Abilities = Abilities {
+    // 0.12: sixty seconds after a subgroup falls below its minimum, all pods of the PodGroup are deleted.
     bundle: Bundles::WithinWorkload(
-        "a bundle is one PodGroup, of one workload; remove it, or use koordinator",
+        "they would share a PodGroup, and KAI deletes all its pods when one part of it lacks some for \
+         a minute: a workload that restarts or is deleted would take the others along; remove it, \
+         or use koordinator or volcano",
     ),
     queue: Support::Yes,
     non_strict: Support::No("a gang that does not fit holds nothing; use Strict"),

@@ -37,11 +37,12 @@ pub(crate) mod object;
 mod pod_group;
 mod queue;
 mod reason;
+mod refusals;
 mod resolve;
 mod volcano;
 mod yunikorn;
 
-pub(crate) use abilities::{Abilities, LinkSite, Resume, refusals};
+pub(crate) use abilities::{Abilities, LinkSite, Resume};
 pub(crate) use args::SchedulerArgs;
 pub use cluster::{JobTemplates, Snapshot};
 pub(crate) use cluster::{Release, Served};
@@ -51,6 +52,7 @@ pub(crate) use marks::Marks;
 pub use namespaces::{Namespaces, NotSeen};
 pub use native::Dialect;
 pub(crate) use queue::Queue;
+pub(crate) use refusals::refusals;
 pub(crate) use resolve::{check_scheduler_names, resolve};
 
 use std::str::FromStr;

@@ -7,7 +7,8 @@ use kube::core::DynamicObject;
 use serde_json::Value;
 
 use crate::gang::name::is_dns_subdomain;
-use crate::gang::{FieldError, Gang, GangName, Identity, Member, Owner, Plan, SchedulerKind};
+use crate::gang::{Allies, Circle, FieldError, Gang, GangName, Identity, Member, Owner, Plan};
+use crate::gang::{SchedulerKind, keys};
 
 use super::object::{Scope, object};
 
@@ -35,6 +36,14 @@ pub(crate) struct Group<'g, 'p> {
 
 /// Gathers the gangs of each bundle, in the order of the plan.
 pub(crate) fn groups<'g, 'p>(gangs: &'g [Gang<'p>]) -> Vec<Group<'g, 'p>> {
+    groups_by(gangs, name)
+}
+
+/// The same, where `name` says what the object of a bundle, or of a gang that is in none, is called.
+fn groups_by<'g, 'p>(
+    gangs: &'g [Gang<'p>],
+    name: impl Fn(&Identity, Option<&str>) -> GangName,
+) -> Vec<Group<'g, 'p>> {
     let mut groups: Vec<Group<'g, 'p>> = Vec::new();
     let mut positions: HashMap<GangName, usize> = HashMap::new();
     for gang in gangs {
@@ -68,6 +77,34 @@ pub(crate) fn objects(
         .collect()
 }
 
+/// The same where the bundles of a circle of workloads have one PodGroup for all of them.
+pub(crate) fn shared_objects(
+    api_version: &str,
+    owner: &Owner,
+    gangs: &[Gang<'_>],
+    circle: &Circle,
+    spec: impl Fn(&Group<'_, '_>) -> Value,
+) -> Vec<DynamicObject> {
+    let kind = (api_version, "PodGroup");
+    let named = |identity: &Identity, bundle: Option<&str>| match bundle {
+        Some(bundle) => circle.name(bundle),
+        None => identity.name(),
+    };
+    let groups = groups_by(gangs, named);
+    let object = |group: &Group<'_, '_>| {
+        let (name, spec) = (group.name.clone(), spec(group));
+        let Some(bundle) = group.bundle() else {
+            return object(kind, name, owner, group.scope(), spec);
+        };
+        let scope = Scope::Start(&group.gangs[0].identity);
+        let mut shared = object(kind, name, owner, scope, spec);
+        let labels = shared.metadata.labels.get_or_insert_with(BTreeMap::new);
+        labels.insert(keys::BUNDLE.to_owned(), bundle.to_owned());
+        shared
+    };
+    groups.iter().map(object).collect()
+}
+
 impl<'p> Group<'_, 'p> {
     pub(crate) fn scope(&self) -> Scope<'_> {
         match &self.gangs[..] {
@@ -92,11 +129,19 @@ impl<'p> Group<'_, 'p> {
         Some(bundle.value.as_str())
     }
 
+    /// What of other workloads it is for.
+    pub(crate) fn allies(&self) -> Option<&Allies> {
+        self.gangs.first().map(|gang| &*gang.allies)
+    }
+
     /// The priority class of all its pods, when it is one.
     pub(crate) fn priority_class(&self) -> Option<&'p str> {
         let first = self.gangs.first()?.part.priority_class()?;
-        let mut classes = self.gangs.iter().map(|gang| gang.part.priority_class());
-        classes.all(|class| class == Some(first)).then_some(first)
+        let own = self.gangs.iter().map(|gang| gang.part.priority_class());
+        let others = self.allies().into_iter().flat_map(|allies| &allies.gangs);
+        let others = others.map(|ally| ally.priority_class.as_deref());
+        let alike = own.chain(others).all(|class| class == Some(first));
+        alike.then_some(first)
     }
 }
 

@@ -1,4 +1,9 @@
-//! Volcano: one PodGroup per gang, or one per bundle with a subgroup policy per part.
+//! Volcano: one PodGroup per gang, or one per bundle: with a subgroup policy per part inside one
+//! workload, with a minimum per gang where several workloads of a namespace share it.
+//!
+//! A PodGroup that workloads share is named after them, and each pod says by its role which gang it
+//! counts for. A role has the workload's uid in its name: the pods of one that was deleted and recreated
+//! count for nothing until the PodGroup is written anew.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -7,7 +12,8 @@ use serde_json::{Value, json};
 
 use crate::gang::link::LinkKey;
 use crate::gang::resources::ResourceList;
-use crate::gang::{FieldError, Gang, Member, Owner, Plan, SchedulerKind, Shape, keys};
+use crate::gang::{Allies, Ally, FieldError, Gang, GangName, Member, Owner, Part, Plan};
+use crate::gang::{SchedulerKind, Shape, Stamp, keys};
 
 use super::abilities::{Abilities, Bundles, Later, LinkSite, NewRoom, Priorities, QuorumChange};
 use super::abilities::{Resume, Support, Timeouts};
@@ -38,6 +44,12 @@ const SUB_GROUPS: Probe = Probe::Field {
 const GROUP_NAME: LinkKey =
     LinkKey::annotation(SchedulerKind::VOLCANO, "scheduling.k8s.io/group-name").shared();
 
+/// The role of a pod, by which a PodGroup counts it. No link: alone it ties a pod to nothing.
+const ROLE: &str = "volcano.sh/task-spec";
+
+/// The gangs that one PodGroup of several workloads counts, at most: 64 letters each.
+const MAX_SHARED: usize = 1000;
+
 pub(crate) static ENTRY: Entry = Entry {
     kind: SchedulerKind::VOLCANO,
     listens: Listens::To("volcano"),
@@ -56,9 +68,10 @@ pub(crate) static ENTRY: Entry = Entry {
 };
 
 const ABILITIES: Abilities = Abilities {
-    bundle: Bundles::WithinWorkload(
-        "a bundle is one PodGroup, of one workload; remove it, or use koordinator",
-    ),
+    bundle: Bundles::WithinNamespace {
+        most: MAX_SHARED,
+        why: "the gangs of a bundle share one PodGroup, which is for pods of its own namespace",
+    },
     queue: Support::Yes,
     non_strict: Support::No("a gang that does not fit always gives its room back; use Strict"),
     priorities: Priorities::Carried,
@@ -99,16 +112,37 @@ impl Scheduler for Volcano {
         queue.into_iter().chain(sizes).collect()
     }
 
+    fn extend_stamp(&self, plan: &Plan, part: &Part, stamp: &mut Stamp) {
+        let circle = plan.policy.bundle_with.as_ref();
+        let shared = circle.zip(part.bundle());
+        let shared = shared.map(|(circle, bundle)| circle.value.name(bundle.value.as_str()));
+        stamp.shared = shared.map(GangName::into_string);
+    }
+
     fn link(&self, member: &Member, _pod: &dyn Fn() -> Shape) -> Marks {
-        let name = pod_group::of_member(member);
+        let annotations = match &member.stamp.shared {
+            Some(shared) => BTreeMap::from([
+                (GROUP_NAME.key, shared.clone()),
+                (ROLE, member.name().to_string()),
+            ]),
+            None => {
+                let name = pod_group::of_member(member);
+                BTreeMap::from([(GROUP_NAME.key, name.into_string())])
+            }
+        };
         Marks {
-            annotations: BTreeMap::from([(GROUP_NAME.key, name.into_string())]),
+            annotations,
             ..Marks::default()
         }
     }
 
     fn objects(&self, owner: &Owner, plan: &Plan, gangs: &[Gang<'_>]) -> Vec<DynamicObject> {
-        pod_group::objects(API, owner, gangs, |group| spec(plan, group))
+        match &plan.policy.bundle_with {
+            None => pod_group::objects(API, owner, gangs, |group| spec(plan, group)),
+            Some(with) => {
+                pod_group::shared_objects(API, owner, gangs, &with.value, |group| spec(plan, group))
+            }
+        }
     }
 
     fn reason(&self, object: &DynamicObject) -> Option<String> {
@@ -140,9 +174,16 @@ fn is_stale(unschedulable: &Value, conditions: &[Value]) -> bool {
 }
 
 fn spec(plan: &Plan, group: &Group<'_, '_>) -> Value {
+    let shared = plan
+        .policy
+        .bundle_with
+        .as_ref()
+        .filter(|_| group.is_bundle());
+    let none = Allies::default();
+    let allies = shared.and(group.allies()).unwrap_or(&none);
     let mut spec = json!({"minMember": group.quorum()});
     // Without minResources Volcano enqueues the gang whatever its queue has left.
-    if let Some(resources) = min_resources(&group.gangs) {
+    if let Some(resources) = min_resources(&group.gangs, allies) {
         spec["minResources"] = json!(resources);
     }
     if let Some(queue) = &plan.policy.queue {
@@ -151,19 +192,37 @@ fn spec(plan: &Plan, group: &Group<'_, '_>) -> Value {
     if let Some(class) = group.priority_class() {
         spec["priorityClassName"] = json!(class);
     }
-    if group.is_bundle() {
+    if shared.is_some() {
+        let minimums = minimums(&group.gangs, allies);
+        // Volcano (1.14) forgets the minimum of each role where their sum is larger.
+        spec["minMember"] = json!(minimums.values().copied().fold(0, u64::saturating_add));
+        spec["minTaskMember"] = json!(minimums);
+    } else if group.is_bundle() {
         spec["subGroupPolicy"] = sub_groups(&group.gangs);
     }
     spec
 }
 
-fn min_resources(gangs: &[&Gang<'_>]) -> Option<ResourceList> {
+fn min_resources(gangs: &[&Gang<'_>], allies: &Allies) -> Option<ResourceList> {
     let mut total = ResourceList::default();
-    for gang in gangs {
+    let own = gangs.iter().map(|gang| gang.part.min_resources());
+    let others = allies.gangs.iter().map(|ally| &ally.min_resources);
+    for resources in own.chain(others) {
         // A sum that no quantity can hold is left out: the gang's minMember still holds.
-        total.checked_add(gang.part.min_resources()).ok()?;
+        total.checked_add(resources).ok()?;
     }
     (!total.is_empty()).then_some(total)
+}
+
+/// How many pods of each gang must be placed, by the role that these have.
+fn minimums(gangs: &[&Gang<'_>], allies: &Allies) -> BTreeMap<String, u64> {
+    let own = gangs.iter().map(|gang| (gang.name(), gang.quorum()));
+    let other = |ally: &Ally| (ally.identity.name(), ally.quorum);
+    let others = allies.gangs.iter().map(other);
+    let nobody = allies.nobody.iter().map(|name| (name.clone(), 1));
+    let all = own.chain(others).chain(nobody);
+    all.map(|(name, quorum)| (name.into_string(), u64::from(quorum)))
+        .collect()
 }
 
 /// One policy per part: so many subgroups (gangs), each of so many pods. Volcano puts a pod into a

@@ -27,7 +27,8 @@ pub fn explain(gangs: &[Gang<'_>], partners: &[Partner], statuses: &mut [GangSta
             .filter(|gang| gang.bound == 0 && gang.state != State::Scheduled)
             .filter_map(|gang| shortage(&gang.name, gang.live, gang.quorum));
         let others = partners.iter().flat_map(|partner| match &partner.state {
-            PartnerState::Present(sides) => sides
+            PartnerState::Present(present) => present
+                .sides
                 .get(bundle)
                 .map_or(&[][..], |side| &side.missing_pods[..]),
             PartnerState::Absent(_) => &[],

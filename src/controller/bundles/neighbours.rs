@@ -72,13 +72,16 @@ impl Neighbours {
             Ok(Event::InitDone) | Err(_) => Vec::new(),
         };
         drop(index);
-        for workload in told {
-            let found = self.lock().get(workload.kind()).cloned();
-            if let Some(neighbour) = found {
-                let reference = object_ref(&workload, neighbour.facts);
-                // Fails only while the reconciler stops.
-                let _ = neighbour.sender.unbounded_send(reference);
-            }
+        told.iter().for_each(|workload| self.tell(workload));
+    }
+
+    /// Has a workload looked at.
+    pub(crate) fn tell(&self, workload: &PartnerRef) {
+        let found = self.lock().get(workload.kind()).cloned();
+        if let Some(neighbour) = found {
+            let reference = object_ref(workload, neighbour.facts);
+            // Fails only while the reconciler stops.
+            let _ = neighbour.sender.unbounded_send(reference);
         }
     }
 
@@ -89,9 +92,12 @@ impl Neighbours {
         namespace: &str,
         cluster: &Snapshot,
     ) -> Vec<Partner> {
-        let from = partners::itself(workload, namespace);
-        let circle = partners::circle(workload, namespace);
-        let others = circle.iter().filter(|other| **other != from);
+        let Some(circle) = partners::circle(workload, namespace) else {
+            return Vec::new();
+        };
+        // In one order, whoever names them.
+        let others = circle.sides().into_iter();
+        let others = others.filter(|other| *other != circle.itself());
         let look = |other: &PartnerRef| {
             let neighbour = self.lock().get(other.kind()).cloned();
             let found = neighbour.as_ref().and_then(|neighbour| {
@@ -117,7 +123,7 @@ impl Neighbours {
                 waiters: &[],
                 now: Timestamp::default(),
             });
-            partners::look(other.clone(), &from, &circle, seen.as_ref(), cluster)
+            partners::look(other.clone(), &circle, seen.as_ref(), cluster)
         };
         others.map(look).collect()
     }

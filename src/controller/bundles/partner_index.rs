@@ -39,7 +39,8 @@ impl PartnerIndex {
             .filter(|reading| reading.errors.is_empty())
             .map(|r| r.plan);
         let with = plan.and_then(|plan| plan.policy.bundle_with);
-        with.into_iter().flat_map(|with| with.value).collect()
+        let others = with.iter().flat_map(|with| with.value.others());
+        others.cloned().collect()
     }
 
     /// The same for a workload that is gone.

@@ -1,32 +1,20 @@
-//! Bundles over several workloads: who the others are, and what of a bundle may exist yet.
+//! Bundles over several workloads: who the others are, and what is seen of them.
 //!
-//! Gangs of several workloads start together when each of these names all others. Then each
-//! PodGroup of the bundle lists the gangs of all sides. As long as one side is missing, nothing
-//! of the bundle is made, and pods without their PodGroup wait (Koordinator 1.8). Once a side has
-//! started, its gangs list one another only: Koordinator holds back a replacement while any
-//! listed gang does not exist, and the other side may restart, end or be deleted.
-//!
-//! Pure: the others are found by [`super::partner_index`].
+//! Pure: the others are found by [`super::partner_index`], and what follows is in [`super::start`].
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
-use std::sync::Arc;
-
-use kube::core::DynamicObject;
+use std::collections::BTreeMap;
 
 use crate::controller::bundles::missing_pods;
-use crate::controller::decide::{self, GangStatus, Grouped, Seen, State};
+use crate::controller::decide::{self, Seen};
 use crate::controller::gang_members::{GangMembers, Members};
-use crate::controller::gang_objects::with_hash;
-use crate::gang::{FieldPath, Gang, Identity, Owner, PartnerRef, Plan, WorkloadRef};
+use crate::controller::gang_status::left;
+use crate::controller::owners;
+use crate::gang::{Ally, Circle, FieldPath, PartnerRef, Reference, SchedulerKind, WorkloadRef};
 use crate::judge;
-use crate::scheduler::abilities::Bundles;
 use crate::scheduler::{Scheduler, Snapshot};
 use crate::workload::facts::Watched;
 use crate::workload::seen::PodPhase;
 use crate::workload::{Life, SeenPod, Unasked, Workload, declaration, keys, site};
-
-/// The workloads that start together: one, and those that it names. The same for each of them.
-pub type Circle = BTreeSet<PartnerRef>;
 
 /// Another workload of the circle.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,36 +30,55 @@ pub struct Partner {
 pub enum PartnerState {
     /// Nothing can start together with it, and why.
     Absent(String),
+    /// It can start.
+    Present(Present),
+}
+
+/// What is seen of a workload that can start.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Present {
     /// Its side of each bundle.
-    Present(BTreeMap<String, Side>),
+    pub sides: BTreeMap<String, Side>,
+    pub(super) scheduler: SchedulerKind,
+    /// The queue that its gangs wait in, where that is an object.
+    pub(super) queue: Option<String>,
+    /// What owns an object that is made for it too.
+    pub(super) references: Vec<Reference>,
 }
 
 /// The gangs of one workload in a bundle.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Side {
-    gangs: Vec<Identity>,
+    pub(super) gangs: Vec<Ally>,
     /// What is said of those of its gangs that have too few pods yet.
     pub missing_pods: Vec<String>,
-    progress: Progress,
+    pub(super) stands: Stands,
 }
 
+/// How far the members of gangs are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-enum Progress {
-    #[default]
-    Waits,
-    Started,
+pub(super) struct Stands {
+    /// One has been placed: then the whole bundle has been placed once.
+    pub(super) started: bool,
+    /// One waits for a node.
+    pub(super) waits: bool,
+}
+
+impl Stands {
+    pub(super) fn add(&mut self, members: &Members<'_>) {
+        let placed = |pod: &SeenPod| matches!(pod.phase, PodPhase::Bound | PodPhase::Succeeded);
+        self.started |= members.now().any(placed);
+        self.waits |= members.count(PodPhase::Pending) > 0;
+    }
 }
 
 /// The workloads that one names, and itself; none when it names none.
-pub fn circle(workload: &dyn Workload, namespace: &str) -> Circle {
+pub fn circle(workload: &dyn Workload, namespace: &str) -> Option<Circle> {
     let at = FieldPath::new("metadata").child("annotations");
     let itself = itself(workload, namespace);
     let with = declaration::bundle_with(workload.meta(), &at, &itself, &mut Vec::new());
-    let mut circle: Circle = with.into_iter().flat_map(|with| with.value).collect();
-    if !circle.is_empty() {
-        circle.insert(itself);
-    }
-    circle
+    let circle = with.map(|with| with.value);
+    circle.filter(|circle| !circle.others().is_empty())
 }
 
 /// How others name a workload.
@@ -81,39 +88,34 @@ pub fn itself(workload: &dyn Workload, namespace: &str) -> PartnerRef {
     PartnerRef::new(kind, WorkloadRef::new(namespace, name))
 }
 
-/// Looks at a workload of the circle from one that names it. Of one that does not
+/// Looks at a workload of the circle from the one that names it. Of one that does not
 /// name that one back nothing is said, not even that it exists: it may belong to somebody else.
 pub fn look(
     workload: PartnerRef,
-    from: &PartnerRef,
     circle: &Circle,
     found: Option<&Seen<'_>>,
     cluster: &Snapshot,
 ) -> Partner {
     let state = match found {
-        None => PartnerState::Absent(unrelated(workload.kind(), from)),
-        Some(found) => match sides(found, from, circle, cluster) {
-            Ok(sides) => PartnerState::Present(sides),
+        None => PartnerState::Absent(unrelated(workload.kind(), circle.itself())),
+        Some(found) => match present(found, circle, cluster) {
+            Ok(present) => PartnerState::Present(present),
             Err(why) => PartnerState::Absent(why),
         },
     };
     Partner { workload, state }
 }
 
-fn sides(
-    found: &Seen<'_>,
-    from: &PartnerRef,
-    ours: &Circle,
-    cluster: &Snapshot,
-) -> Result<BTreeMap<String, Side>, String> {
-    let workload = found.workload;
+fn present(found: &Seen<'_>, ours: &Circle, cluster: &Snapshot) -> Result<Present, String> {
+    let (workload, from) = (found.workload, ours.itself());
     let kind = workload.facts().kind.name;
     let theirs = circle(workload, found.namespace);
-    if !theirs.contains(from) {
+    let Some(theirs) = theirs.filter(|theirs| theirs.others().contains(from)) else {
         return Err(unrelated(kind, from));
-    }
+    };
+    let (theirs, ours) = (theirs.sides(), ours.sides());
     // Else the two sides would not list the same gangs.
-    if let Some(other) = theirs.symmetric_difference(ours).next() {
+    if let Some(other) = theirs.symmetric_difference(&ours).next() {
         let who = match ours.contains(other) {
             true => "it".to_owned(),
             false => format!("this {}", from.kind()),
@@ -156,23 +158,35 @@ fn sides(
     let gangs = starts.flat_map(|start| decide::gangs(facts, start, backend));
     let members = GangMembers::group(found.pods);
     let mut sides: BTreeMap<String, Side> = BTreeMap::new();
-    for gang in gangs {
+    for mut gang in gangs {
         let Some(bundle) = gang.part.bundle() else {
             continue;
         };
         let side = sides.entry(bundle.value.as_str().to_owned()).or_default();
         let members = members.of(&gang.identity);
         let live = members.now().filter(|pod| pod.phase.is_live()).count();
-        if has_started(&members) {
-            side.progress = Progress::Started;
-        } else {
+        let mut stands = Stands::default();
+        stands.add(&members);
+        if !stands.started {
             let name = format!("{}/{}", found.namespace, gang.name());
             side.missing_pods
                 .extend(missing_pods::shortage(&name, live, gang.quorum()));
         }
-        side.gangs.push(gang.identity);
+        side.stands.add(&members);
+        if let Some(left) = left(&gang, &members).filter(|_| by_pods) {
+            gang.keep(left);
+        }
+        side.gangs.push(gang.into());
     }
-    Ok(sides)
+    Ok(Present {
+        sides,
+        scheduler: backend.kind(),
+        queue: backend.queue(&judged.plan).map(|queue| queue.name),
+        references: match by_pods {
+            true => owners::nearest(found.pods),
+            false => judge::owner(facts, &found.origin()).references,
+        },
+    })
 }
 
 /// The same whether the workload exists or not: it may be in a namespace of somebody else.
@@ -182,117 +196,5 @@ fn unrelated(kind: &str, from: &PartnerRef) -> String {
 }
 
 fn reaches_others(backend: &dyn Scheduler) -> bool {
-    matches!(backend.abilities().bundle, Bundles::AcrossWorkloads { .. })
-}
-
-/// Whether a member has been placed: then the whole bundle has been placed once.
-fn has_started(members: &Members<'_>) -> bool {
-    let placed = |pod: &SeenPod| matches!(pod.phase, PodPhase::Bound | PodPhase::Succeeded);
-    members.now().any(placed)
-}
-
-/// What a bundle of one side does next.
-enum Next {
-    /// Starts by itself, or goes on.
-    Alone,
-    /// Starts together with these gangs of others.
-    Together(Arc<[Identity]>),
-    Waits(String),
-}
-
-/// The objects that may exist now; a gang that waits for a partner says so.
-pub fn objects(
-    grouped: &Grouped<'_>,
-    plan: &Plan,
-    backend: &dyn Scheduler,
-    owner: &Owner,
-    gangs: Vec<Gang<'_>>,
-    statuses: &mut [GangStatus],
-) -> Vec<DynamicObject> {
-    let Bundles::AcrossWorkloads { most } = backend.abilities().bundle else {
-        return backend.objects(owner, plan, &gangs);
-    };
-    if grouped.seen.partners.is_empty() {
-        return backend.objects(owner, plan, &gangs);
-    }
-    let mut bundles: BTreeMap<Option<String>, Vec<Gang<'_>>> = BTreeMap::new();
-    for gang in gangs {
-        let bundle = gang.part.bundle().map(|b| b.value.as_str().to_owned());
-        bundles.entry(bundle).or_default().push(gang);
-    }
-    let mut objects = Vec::new();
-    for (bundle, mut gangs) in bundles {
-        let alone = backend.objects(owner, plan, &gangs);
-        let next = match &bundle {
-            None => Next::Alone,
-            Some(bundle) => next(bundle, &gangs, &alone, grouped, most),
-        };
-        match next {
-            Next::Alone => objects.extend(alone),
-            Next::Together(others) => {
-                for gang in &mut gangs {
-                    gang.partners = Arc::clone(&others);
-                }
-                objects.extend(backend.objects(owner, plan, &gangs));
-            }
-            Next::Waits(why) => blame(&why, &gangs, statuses),
-        }
-    }
-    objects
-}
-
-fn next(
-    bundle: &str,
-    gangs: &[Gang<'_>],
-    alone: &[DynamicObject],
-    grouped: &Grouped<'_>,
-    most: usize,
-) -> Next {
-    let started = |gang: &Gang<'_>| has_started(&grouped.members.of(&gang.identity));
-    if gangs.iter().any(started) {
-        return Next::Alone;
-    }
-    let (mut others, mut missing) = (Vec::new(), Vec::new());
-    for Partner { workload, state } in grouped.seen.partners {
-        let why = match state {
-            PartnerState::Absent(why) => why.clone(),
-            PartnerState::Present(sides) => match sides.get(bundle) {
-                Some(side) if side.progress == Progress::Started => continue,
-                Some(side) => {
-                    others.extend(side.gangs.iter().cloned());
-                    continue;
-                }
-                None => format!("none of its gangs is in the bundle {bundle:?}"),
-            },
-        };
-        missing.push(format!("{workload}: {why}"));
-    }
-    let listed = gangs.len() + others.len();
-    if !missing.is_empty() {
-        // It was allowed to start alone before: its partner has ended or was deleted since.
-        let made = |object: &DynamicObject| grouped.made.is_settled(&with_hash(object.clone()));
-        if alone.iter().all(made) {
-            return Next::Alone;
-        }
-        let missing = missing.join("; ");
-        return Next::Waits(format!("the bundle {bundle:?} waits for {missing}"));
-    }
-    if listed > most {
-        return Next::Waits(format!(
-            "the bundle {bundle:?} has {listed} gangs in all its workloads, and the scheduler can \
-             bundle {most}"
-        ));
-    }
-    Next::Together(others.into())
-}
-
-fn blame(why: &str, gangs: &[Gang<'_>], statuses: &mut [GangStatus]) {
-    let names: HashSet<String> = gangs.iter().map(|g| g.name().into_string()).collect();
-    for status in statuses {
-        if let State::Waiting(reason) = &mut status.state
-            && names.contains(&status.name)
-        {
-            *reason = Some(why.to_owned());
-        }
-    }
+    backend.abilities().bundle.of_several().is_some()
 }

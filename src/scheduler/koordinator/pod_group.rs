@@ -2,11 +2,12 @@
 //! the object's annotations.
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 
 use kube::core::DynamicObject;
 use serde_json::json;
 
-use crate::gang::{FieldError, Gang, GangName, Identity, Member, Owner, Plan, Role, Shape};
+use crate::gang::{Allies, FieldError, Gang, GangName, Member, Owner, Plan, Role, Shape};
 use crate::scheduler::abilities::Bundles;
 use crate::scheduler::object::{Scope, object};
 use crate::scheduler::{Abilities, Entry, Marks, Scheduler};
@@ -60,7 +61,7 @@ impl Scheduler for ByPodGroup {
             }
         }
         // What all gangs of a bundle with the same partners list.
-        let mut listed: HashMap<(&str, *const Identity), String> = HashMap::new();
+        let mut listed: HashMap<(&str, *const Allies), String> = HashMap::new();
         gangs
             .iter()
             .zip(&names)
@@ -76,11 +77,11 @@ impl Scheduler for ByPodGroup {
                 let mut annotations = manner(plan);
                 annotations.insert(TOTAL_NUMBER, gang.part.size().to_string());
                 if let Some(bundle) = gang.part.bundle().map(|b| b.value.as_str()) {
-                    let text = listed.entry((bundle, gang.partners.as_ptr()));
+                    let text = listed.entry((bundle, Arc::as_ptr(&gang.allies)));
                     let text = text.or_insert_with(|| {
                         let own = bundles.get(bundle).into_iter().flatten();
                         let own = own.map(|name| id(&owner.namespace, name));
-                        let others = gang.partners.iter();
+                        let others = gang.allies.gangs.iter().map(|ally| &ally.identity);
                         let others = others.map(|o| id(&o.namespace, &self::name(o, true)));
                         let mut ids: Vec<String> = own.chain(others).collect();
                         // The same text on every side.

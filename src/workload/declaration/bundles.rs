@@ -1,6 +1,7 @@
 //! What users write of bundles: their names, and the other workloads whose gangs are in them.
 
-use crate::gang::{BundleName, FieldError, FieldPath, Located, PartnerRef, Plan, WorkloadRef};
+use crate::gang::{BundleName, Circle, FieldError, FieldPath, Located, PartnerRef};
+use crate::gang::{Named, Plan, WorkloadRef};
 use crate::workload::view::Meta;
 use crate::workload::{keys, object};
 
@@ -38,7 +39,7 @@ pub(crate) fn bundle_with(
     at: &FieldPath,
     itself: &PartnerRef,
     errors: &mut Vec<FieldError>,
-) -> Option<Located<Vec<PartnerRef>>> {
+) -> Option<Located<Circle>> {
     let (text, at) = text(meta, at, keys::BUNDLE_WITH, errors)?;
     let words = text.split(',').count();
     if words > MAX_PARTNERS {
@@ -72,7 +73,21 @@ pub(crate) fn bundle_with(
         };
         errors.push(error);
     }
-    Some(Located::new(named, at))
+    // A gang that pods declare has a name of its own, however its pods are called.
+    let own = meta.name.as_deref().unwrap_or_default() == itself.workload().name();
+    let drawn = match own && meta.given_name().is_none() {
+        true => Named::Drawn,
+        false => Named::ByUser,
+    };
+    Some(Located::new(Circle::new(itself.clone(), named, drawn), at))
+}
+
+/// The same from a text that was read before.
+pub(crate) fn circle(text: &str, itself: &PartnerRef) -> Circle {
+    let home = itself.workload().namespace();
+    let words = text.split(',').take(MAX_PARTNERS).map(str::trim);
+    let others = words.filter_map(|word| PartnerRef::parse(word, itself.kind(), home, side));
+    Circle::new(itself.clone(), others.collect(), Named::ByUser)
 }
 
 /// The kinds of workloads whose gangs may be in a bundle.

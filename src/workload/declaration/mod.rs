@@ -21,7 +21,7 @@ use super::view::{Meta, Scalar};
 use super::{Reading, Workload, keys};
 
 use bundles::MAX_PARTNERS;
-pub(crate) use bundles::{bundle, bundle_with, check_partners, itself};
+pub(crate) use bundles::{bundle, bundle_with, check_partners, circle, itself};
 
 /// The words of others that a pod may ask for a gang with.
 pub(crate) use koordinator as dialect;

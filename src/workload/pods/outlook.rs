@@ -3,15 +3,16 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+use super::facts::KIND;
 use super::own::{Need, Own};
 use super::read::ROLE;
 use super::stamp::{PodStamp, difference, place};
 use crate::gang::{
-    BundleName, FieldPath, Level, Located, Part, PartDraft, PartName, Plan, Policy, Role, Round,
-    Shape, keys,
+    BundleName, FieldPath, Level, Located, Part, PartDraft, PartName, PartnerRef, Plan, Policy,
+    Role, Round, Shape, WorkloadRef, keys,
 };
 use crate::workload::seen::{LinkState, PodPhase};
-use crate::workload::{Origin, Outlook, SeenPod, Start};
+use crate::workload::{Origin, Outlook, SeenPod, Start, declaration};
 
 /// What can be said of the pods of one name.
 pub(super) fn outlook<'p>(of: &Origin<'_>, pods: &[SeenPod]) -> Outlook<'p> {
@@ -92,11 +93,16 @@ fn start<'p>(of: &Origin<'_>, pods: &[&SeenPod], finished: Finished) -> Option<S
         let value = located.value.parse().ok()?;
         Some(Located::new(value, located.at))
     };
+    let itself = PartnerRef::new(KIND.name, WorkloadRef::new(of.namespace, of.name));
     let plan = Plan {
         parts: vec![Part::of_quorum(part)],
         policy: Policy {
             queue: said(keys::QUEUE),
             strictness: said(keys::STRICTNESS).and_then(parse),
+            bundle_with: said(keys::BUNDLE_WITH).map(|with| {
+                let circle = declaration::circle(&with.value, &itself);
+                Located::new(circle, with.at)
+            }),
             ..Policy::default()
         },
         barrier: None,

@@ -8,8 +8,8 @@ use super::name::{MAX_NAME, itself, revision_key};
 use super::stamp::said;
 use crate::gang::name::is_dns_subdomain;
 use crate::gang::{
-    BundleName, FieldError, FieldPath, Level, Located, PartDraft, PartName, PartnerRef, Plan,
-    Policy, Role,
+    BundleName, Circle, FieldError, FieldPath, Level, Located, Named, PartDraft, PartName,
+    PartnerRef, Plan, Policy, Role,
 };
 use crate::workload::child::Pods;
 use crate::workload::declaration::dialect;
@@ -162,7 +162,8 @@ fn in_dialect(meta: &Meta<'_>, at: &FieldPath, errors: &mut Vec<FieldError>) -> 
         bundle = bundle.or(nameless.map(|name| Located::new(name, groups.at.clone())));
         let others = groups.value.into_iter();
         let others = others.map(|gang| PartnerRef::new(KIND.name, gang));
-        let groups = Located::new(others.collect(), groups.at);
+        let circle = Circle::new(itself, others.collect(), Named::ByUser);
+        let groups = Located::new(circle, groups.at);
         policy.bundle_with = policy.bundle_with.or(Some(groups));
     }
     let fits = name.value.len() <= MAX_NAME;

@@ -50,7 +50,8 @@ pub(super) fn said(plan: &Plan) -> impl Iterator<Item = (&'static str, String)> 
     let (policy, part) = (&plan.policy, plan.parts.first());
     let bundle = part.and_then(Part::bundle);
     let with = policy.bundle_with.as_ref().map(|with| {
-        let names = with.value.iter().map(|other| other.named_by(KIND.name));
+        let others = with.value.others().iter();
+        let names = others.map(|other| other.named_by(KIND.name));
         let mut names: Vec<String> = names.collect();
         names.sort();
         names.join(", ")

@@ -158,6 +158,10 @@ pub fn all() -> Vec<Test> {
         ),
         test_in(
             Home::Schedulers,
+            better::kai::a_part_of_a_podgroup_that_waits_ends_those_that_run,
+        ),
+        test_in(
+            Home::Schedulers,
             better::kai::a_queue_that_does_not_exist_is_told,
         ),
         test_in(
@@ -267,6 +271,30 @@ pub fn all() -> Vec<Test> {
         test_in(
             Home::Schedulers,
             better::partners::a_side_goes_on_when_its_partner_is_gone,
+        ),
+        test_in(
+            Home::Schedulers,
+            better::shared::gangs_of_three_kinds_share_a_podgroup,
+        ),
+        test_in(
+            Home::Schedulers,
+            better::shared::a_side_that_is_recreated_beside_one_that_runs_is_all_or_nothing,
+        ),
+        test_in(
+            Home::Schedulers,
+            better::shared::a_side_of_a_shared_podgroup_restarts,
+        ),
+        test_in(
+            Home::Schedulers,
+            better::shared::sides_of_a_shared_podgroup_that_both_restart_start_together,
+        ),
+        test_in(
+            Home::Schedulers,
+            better::shared::a_side_that_waits_follows_its_recreated_partner_in_one_podgroup,
+        ),
+        test_in(
+            Home::Schedulers,
+            better::shared::a_side_of_a_shared_podgroup_goes_on_when_its_partner_is_gone,
         ),
         test_in(
             Home::Schedulers,

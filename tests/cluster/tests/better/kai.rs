@@ -144,3 +144,49 @@ pub async fn jobsets_of_one_name_in_two_namespaces_are_two_gangs(sandbox: Sandbo
     twin.none_bound(4).await?;
     twin.clear().await
 }
+
+/// Why Muster does not let workloads share a PodGroup there: a part that waits ends those that run. Without
+/// Muster, because it would refuse it.
+pub async fn a_part_of_a_podgroup_that_waits_ends_those_that_run(sandbox: Sandbox) -> Result<()> {
+    let name = format!("{}-shared", sandbox.namespace);
+    let pod = |part: &str, number: u32| {
+        json!({"apiVersion": "v1", "kind": "Pod",
+            "metadata": {"name": format!("{part}-{number}"),
+                "labels": {"kai.scheduler/subgroup-name": part},
+                "annotations": {"pod-group-name": name}},
+            "spec": {"schedulerName": "kai-scheduler", "containers": [{"name": "main", "image": "x",
+                "resources": {"requests": {"cpu": "1"}}}]}})
+    };
+    let shared = |parts: &[&str]| {
+        let parts: Vec<_> = parts
+            .iter()
+            .map(|part| json!({"name": part, "minMember": 2}))
+            .collect();
+        json!({"apiVersion": "scheduling.run.ai/v2alpha2", "kind": "PodGroup",
+            "metadata": {"name": name},
+            "spec": {"minMember": 2 * parts.len(), "queue": "default-queue", "subGroups": parts}})
+    };
+    sandbox.nodes(1, 3).await?;
+    sandbox.apply(&shared(&["runs"]).to_string()).await?;
+    for number in 0..2 {
+        sandbox.apply(&pod("runs", number).to_string()).await?;
+    }
+    sandbox.all_bound(2).await?;
+    // One that restarts beside it has room for one of its two pods.
+    sandbox
+        .apply(&shared(&["runs", "waits"]).to_string())
+        .await?;
+    for number in 0..2 {
+        sandbox.apply(&pod("waits", number).to_string()).await?;
+    }
+    let minute = Duration::from_secs(60);
+    let ended =
+        crate::health::wait_for("the pods that run to be deleted", 2 * minute, async || {
+            let pods = sandbox.pods().await?;
+            let left = pods.iter().filter(|pod| pod.name_any().starts_with("runs"));
+            let left = left.count();
+            ensure!(left == 0, "{left} are left");
+            Ok(())
+        });
+    ended.await
+}

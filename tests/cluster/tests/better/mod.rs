@@ -6,6 +6,7 @@ pub mod kinds;
 pub mod koordinator;
 pub mod native;
 pub mod partners;
+pub mod shared;
 pub mod sizes;
 pub mod volcano;
 pub mod yunikorn;

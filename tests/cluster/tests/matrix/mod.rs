@@ -156,7 +156,7 @@ impl Column {
         match (self, row) {
             (Self::Native1_36 | Self::Native1_35, Row::Bundle) => Some("native cannot do bundles"),
             (Self::Coscheduling, Row::Bundle) => Some("coscheduling cannot do bundles"),
-            (Self::KoordinatorPodGroups, Row::Kinds) => None,
+            (Self::KoordinatorPodGroups | Self::Volcano, Row::Kinds) => None,
             (_, Row::Kinds) => Some("annotations[muster.dev/bundle-with]: Forbidden"),
             _ => None,
         }

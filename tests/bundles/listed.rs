@@ -1,53 +1,26 @@
-//! Bundles over several JobSets, without a cluster: what each side makes, and whom it waits for.
-
-mod common;
+//! Where each gang has an object that lists all gangs of the bundle.
 
 use std::sync::Arc;
 
-use k8s_openapi::jiff::Timestamp;
-use kube::core::DynamicObject;
 use muster::cli::admit;
-use muster::controller::bundles::partners;
-use muster::controller::decide::{self, Actions, Seen, State};
-use muster::gang::{
-    Attempt, Identity, PartName, PartnerRef, SchedulerKind, StampHash, WorkloadRef,
-};
+use muster::controller::decide::{Actions, State};
+use muster::gang::{PartName, SchedulerKind};
 use muster::scheduler::{Dialect, Snapshot};
-use muster::workload::seen::{LinkState, PodPhase, Sealed};
-use muster::workload::{Object, SeenPod, jobset};
+use muster::workload::jobset;
+use muster::workload::seen::PodPhase;
 use serde_json::{Value, json};
 
+use crate::common;
+use crate::side::{self, Side, WITH, pod, waits_for};
+
 const GROUPS: &str = "gang.scheduling.koordinator.sh/groups";
-const WITH: &str = "muster.dev/bundle-with";
 
 fn koordinator() -> Snapshot {
-    Snapshot::assumed(SchedulerKind::KOORDINATOR, Dialect::V1_37)
+    side::cluster(SchedulerKind::KOORDINATOR)
 }
 
-/// A JobSet with its members and what was made for it.
-#[derive(Clone)]
-struct Side {
-    jobset: Value,
-    pods: Vec<SeenPod>,
-    made: Vec<DynamicObject>,
-}
-
-/// A stored JobSet that is one gang, in the bundle "ring".
 fn side(namespace: &str, name: &str, with: &str) -> Side {
-    let text = std::fs::read_to_string(common::fixtures("rules/bundle-with-others.yaml"));
-    let mut jobset = common::documents(&text.unwrap())[0].clone();
-    jobset["metadata"]["namespace"] = json!(namespace);
-    jobset["metadata"]["name"] = json!(name);
-    jobset["metadata"]["annotations"][WITH] = json!(with);
-    let admitted = admit::create(&jobset::KIND, &jobset, &koordinator()).unwrap();
-    assert!(admitted.errors.is_empty(), "{:?}", admitted.errors);
-    let mut jobset = admitted.object;
-    jobset["metadata"]["uid"] = json!(format!("uid-{namespace}-{name}"));
-    Side {
-        jobset,
-        pods: Vec::new(),
-        made: Vec::new(),
-    }
+    Side::new(SchedulerKind::KOORDINATOR, namespace, name, with)
 }
 
 /// `ml/a` and `web/b`, which name each other.
@@ -55,113 +28,12 @@ fn two() -> [Side; 2] {
     [side("ml", "a", "web/b"), side("web", "b", "ml/a")]
 }
 
-impl Side {
-    fn text(&self, key: &str) -> &str {
-        self.jobset["metadata"][key].as_str().unwrap()
-    }
-
-    fn reference(&self) -> PartnerRef {
-        let workload = WorkloadRef::new(self.text("namespace"), self.text("name"));
-        PartnerRef::new("JobSet", workload)
-    }
-
-    fn members(&mut self, phase: PodPhase, count: usize) {
-        let restarts = self.jobset["status"]["restarts"].as_u64().unwrap_or(0);
-        let restarts = u32::try_from(restarts).unwrap();
-        let uid = self.text("uid").to_owned();
-        self.pods = (0..count).map(|i| pod(&uid, i, restarts, phase)).collect();
-    }
-
-    fn restart(&mut self) {
-        self.jobset["status"] = json!({"restarts": 1});
-        self.members(PodPhase::Pending, 4);
-    }
-}
-
-fn pod(uid: &str, index: usize, attempt: u32, phase: PodPhase) -> SeenPod {
-    let gang = Identity {
-        uid: uid.to_owned(),
-        part: PartName::new("all"),
-        attempt: Attempt {
-            whole: attempt,
-            own: 0,
-        },
-        ..Identity::default()
-    };
-    SeenPod {
-        uid: format!("{index}-{attempt}"),
-        gang: Arc::new(gang),
-        role: None,
-        stamp: None,
-        stamped: StampHash::default(),
-        sealed: Sealed::Yes,
-        link: LinkState::Linked,
-        phase,
-        created: None,
-        going: false,
-        unscheduled: None,
-        own: None,
-    }
-}
-
-fn read(json: &str) -> Object<'_> {
-    Object::read(&jobset::KIND, json)
-}
-
-/// What is decided for one of several, as the reconciler looks the others up.
 fn decide(at: usize, all: &[Side]) -> Actions {
-    let cluster = koordinator();
-    let me = &all[at];
-    let json = me.jobset.to_string();
-    let object = read(&json);
-    let view = object.workload().unwrap();
-    let circle = partners::circle(view, me.text("namespace"));
-    let others = circle.iter().filter(|other| **other != me.reference());
-    let partners: Vec<_> = others
-        .map(|other| {
-            let found = all.iter().find(|side| side.reference() == *other);
-            let json = found.map(|side| side.jobset.to_string());
-            let object = json.as_deref().map(read);
-            let seen = found.zip(object.as_ref()).map(|(side, object)| Seen {
-                workload: object.workload().unwrap(),
-                namespace: side.text("namespace"),
-                pods: &side.pods,
-                strangers: &[],
-                made: &[],
-                partners: &[],
-                owner: None,
-                waiters: &[],
-                now: Timestamp::now(),
-            });
-            let from = me.reference();
-            partners::look(other.clone(), &from, &circle, seen.as_ref(), &cluster)
-        })
-        .collect();
-    let seen = Seen {
-        workload: view,
-        namespace: me.text("namespace"),
-        pods: &me.pods,
-        strangers: &[],
-        made: &me.made,
-        partners: &partners,
-        owner: None,
-        waiters: &[],
-        now: Timestamp::now(),
-    };
-    decide::decide(&seen, &cluster)
+    side::decide(&koordinator(), at, all)
 }
 
-/// Decides for all of them in turn and carries it out.
 fn settle(all: &mut [Side]) {
-    for at in 0..all.len() {
-        let actions = decide(at, all);
-        let gone: Vec<_> = actions.delete.iter().map(|o| &o.metadata.name).collect();
-        let new: Vec<_> = actions.apply.iter().map(|o| &o.metadata.name).collect();
-        let mut made = all[at].made.clone();
-        made.retain(|o| !gone.contains(&&o.metadata.name) && !new.contains(&&o.metadata.name));
-        made.extend(actions.apply.clone());
-        all[at].made = made;
-    }
+    side::settle(&koordinator(), all);
 }
 
 /// The gangs that each of a side's PodGroups lists, by the part of their names that people chose.
@@ -173,13 +45,6 @@ fn listed(side: &Side) -> Vec<String> {
         ids.iter().map(short).collect::<Vec<_>>().join(" ")
     });
     groups.collect()
-}
-
-fn waits_for(actions: &Actions) -> &str {
-    let State::Waiting(Some(why)) = &actions.gangs[0].state else {
-        panic!("{:?}", actions.gangs[0].state);
-    };
-    why
 }
 
 #[test]
@@ -332,6 +197,22 @@ fn a_side_that_waits_follows_a_recreated_partner() {
     let name = all[1].made[0].metadata.name.clone().unwrap();
     let text = &all[0].made[0].metadata.annotations.as_ref().unwrap()[GROUPS];
     assert!(text.contains(&format!("web/{name}")), "{text}");
+}
+
+#[test]
+fn a_side_that_restarts_beside_one_that_runs_waits_for_nobody_who_is_gone() {
+    let mut all = [
+        side("ml", "a", "b, c"),
+        side("ml", "b", "a, c"),
+        side("ml", "c", "a, b"),
+    ];
+    settle(&mut all);
+    all.iter_mut().for_each(|s| s.members(PodPhase::Bound, 4));
+    settle(&mut all);
+    all[1].finish();
+    all[2].restart();
+    settle(&mut all);
+    assert_eq!(listed(&all[2]), ["ml/c-all-1"]);
 }
 
 #[test]
