@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use arc_swap::ArcSwap;
+use clap::Parser as _;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
@@ -13,10 +14,10 @@ use super::container::env;
 use super::port::Port;
 use super::release::{Barriers, State};
 use super::wait::{Error, Told, wait};
+use crate::args::{Cli, Command};
 use crate::certs::{Authority, Certificates, Signer, Source, Subject};
 use crate::controller::Cluster;
-use crate::gang::SchedulerKind;
-use crate::scheduler::{Dialect, Snapshot};
+use crate::scheduler::Snapshot;
 
 const BARRIER: &str = "train-barrier-0-x";
 
@@ -35,7 +36,10 @@ impl Replica {
         let certificates = Certificates::open(Source::Memory { signer, subject }).unwrap();
         let certificates = Arc::new(certificates);
         let ca = String::from_utf8(certificates.authority_pem().unwrap()).unwrap();
-        let snapshot = Snapshot::assumed(SchedulerKind::NATIVE, Dialect::V1_37);
+        let Command::Serve(args) = Cli::parse_from(["muster", "serve"]).command else {
+            panic!("serve is a command");
+        };
+        let snapshot = args.cluster.snapshot();
         let cluster: Cluster = Arc::new(ArcSwap::from_pointee(snapshot));
         let barriers = Barriers::default();
         barriers.filled(&Default::default());

@@ -34,7 +34,7 @@ const RELEASE: Duration = Duration::from_secs(1);
 const MEMORY: u64 = 200;
 
 /// All but one are of one role; the last one is held back.
-fn workload(name: &str) -> String {
+fn workload(members: usize) -> String {
     let group = |role: &str, pods: usize, annotations: &str| {
         format!(
             "
@@ -56,13 +56,13 @@ fn workload(name: &str) -> String {
 apiVersion: jobset.x-k8s.io/v1alpha2
 kind: JobSet
 metadata:
-  name: {name}
+  name: train
   annotations: {{muster.dev/start-barrier: 30m}}
 spec:
   network: {{enableDNSHostnames: false}}
   replicatedJobs: {}{}
 ",
-        group("crowd", PODS - 1, ""),
+        group("crowd", members - 1, ""),
         group("last", 1, "fake/hold: 'true'")
     )
 }
@@ -124,6 +124,17 @@ enum Kill {
     Follower,
 }
 
+impl Kill {
+    /// Pods that are counted. How long that takes is seen where nobody is killed; how long it takes to
+    /// tell all who wait is the same for a barrier of few.
+    fn members(self) -> usize {
+        match self {
+            Self::Nobody => PODS,
+            Self::Follower => 100,
+        }
+    }
+}
+
 async fn measure(
     cluster: &Arc<Cluster>,
     replicas: &mut Vec<Replica>,
@@ -137,10 +148,11 @@ async fn measure(
     let sandbox = Sandbox::new(Arc::clone(cluster), name).await?;
     roomy(&sandbox).await?;
     let start = Instant::now();
-    sandbox.apply(&workload("train")).await?;
-    let pods = arrived(&sandbox).await?;
+    let members = kill.members();
+    sandbox.apply(&workload(members)).await?;
+    let pods = arrived(&sandbox, members).await?;
     println!(
-        "{name}: {PODS} pods in {:.0} s",
+        "{name}: {members} pods in {:.0} s",
         start.elapsed().as_secs_f64()
     );
     let env = told(&pods)?;
@@ -185,11 +197,11 @@ async fn measure(
     sandbox
         .kubectl(&["delete", "jobset", "train", "--wait=false"], "")
         .await?;
-    let (lost, p99) = report(name, "asked the replicas", PODS, &asked);
+    let (lost, p99) = report(name, "that ask the replicas", PODS, &asked);
     println!("{name}: {memory} MiB over both replicas while all waited");
     if let Some(files) = files {
         let shown = ended(files, &dir.join("shown"), opened).await?;
-        let (_, slow) = report(name, "waited for kubelet's file", FILES, &shown);
+        let (_, slow) = report(name, "that wait for kubelet's file", FILES, &shown);
         let ratio = slow.as_secs_f64() / p99.as_secs_f64();
         println!("{name}: p99 of the proposal's own way is {ratio:.0} times as long");
     }
@@ -213,7 +225,7 @@ async fn roomy(sandbox: &Sandbox) -> Result<()> {
 }
 
 /// All but the last wait.
-async fn arrived(sandbox: &Sandbox) -> Result<Vec<Pod>> {
+async fn arrived(sandbox: &Sandbox, members: usize) -> Result<Vec<Pod>> {
     let api: Api<Pod> = Api::namespaced(sandbox.client(), &sandbox.namespace);
     wait_for("all pods to come", PATIENCE, async || {
         tokio::time::sleep(Duration::from_secs(2)).await;
@@ -224,7 +236,7 @@ async fn arrived(sandbox: &Sandbox) -> Result<Vec<Pod>> {
         };
         let waiting = pods.iter().filter(begun).count();
         ensure!(
-            waiting == PODS - 1 && pods.len() == PODS,
+            waiting == members - 1 && pods.len() == members,
             "{waiting} of {}",
             pods.len()
         );
@@ -333,7 +345,7 @@ fn report(name: &str, how: &str, count: usize, waited: &[Option<Duration>]) -> (
     };
     let lost = count - times.len();
     println!(
-        "{name}: {count} pods {how}: p50 {:.3} s, p99 {:.3} s, last {:.3} s, {lost} lost",
+        "{name}: {count} clients {how}: p50 {:.3} s, p99 {:.3} s, last {:.3} s, {lost} lost",
         at(0.5).as_secs_f64(),
         at(0.99).as_secs_f64(),
         at(1.0).as_secs_f64()

@@ -2,8 +2,6 @@
 
 use anyhow::{Context, Result, ensure};
 use kube::ResourceExt;
-use kube::api::{Api, DynamicObject, Patch, PatchParams};
-use serde_json::json;
 
 use super::words::{PODS, container, gang};
 use crate::manifests::parse;
@@ -58,13 +56,7 @@ pub async fn the_pods_of_a_gang_find_each_other_by_name(sandbox: Sandbox) -> Res
 
 /// The user's pods and what Muster adds to them are allowed, and the policy is in force.
 pub async fn a_gang_runs_under_restricted_pod_security(sandbox: Sandbox) -> Result<()> {
-    let namespaces: Api<DynamicObject> = sandbox.api("v1", "Namespace").await?;
-    let label = Patch::Merge(
-        json!({"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "restricted"}}}),
-    );
-    let params = PatchParams::default();
-    let patched = namespaces.patch(&sandbox.namespace, &params, &label);
-    patched.await?;
+    sandbox.restrict().await?;
     let open = parse(
         "
 apiVersion: v1

@@ -109,6 +109,16 @@ impl Sandbox {
         self.pods().await
     }
 
+    /// Lets only restricted pods into the namespace.
+    pub async fn restrict(&self) -> Result<()> {
+        let namespaces = self.api("v1", "Namespace").await?;
+        let enforce = json!({"pod-security.kubernetes.io/enforce": "restricted"});
+        let label = Patch::Merge(json!({"metadata": {"labels": enforce}}));
+        let params = PatchParams::default();
+        namespaces.patch(&self.namespace, &params, &label).await?;
+        Ok(())
+    }
+
     /// Puts a label on the node, or takes it away.
     pub async fn label_node(&self, key: &str, value: Option<&str>) -> Result<()> {
         let nodes: Api<Node> = Api::all(self.client());

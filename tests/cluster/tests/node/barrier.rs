@@ -1,0 +1,289 @@
+//! Start barriers with real containers: how soon they go on, and what kubelet makes of a timeout.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
+use kube::ResourceExt;
+use serde_json::json;
+
+use super::words::container;
+use crate::health::wait_for;
+use crate::node::images::BOX;
+use crate::node::settings::Sync;
+use crate::node::start::two_ready;
+use crate::sandbox::Sandbox;
+
+/// How many pods [`late`] has.
+const PODS: usize = 4;
+
+/// On the node once the last pod may come; each test has its own.
+fn key(sandbox: &Sandbox) -> String {
+    format!("e2e.muster.dev/{}", sandbox.namespace)
+}
+
+/// A JobSet `train` of three pods and a last one, which has no node until that is labelled. Before it
+/// waits, each says what time it is, and so does its main container.
+fn late(sandbox: &Sandbox, barrier: &str, policy: &str, main: &[&str], more: &str) -> String {
+    let secured = "securityContext: {allowPrivilegeEscalation: false, runAsNonRoot: true, \
+                   runAsUser: 65532, capabilities: {drop: [ALL]}, \
+                   seccompProfile: {type: RuntimeDefault}}";
+    let main = json!(main);
+    let group = |name: &str, pods: usize, selector: &str| {
+        format!(
+            "
+  - name: {name}
+    template:
+      spec:
+        parallelism: {pods}
+        completions: {pods}
+        backoffLimit: 0
+        template:
+          spec:
+            restartPolicy: {policy}
+            terminationGracePeriodSeconds: 1
+            automountServiceAccountToken: false
+            {selector}
+            initContainers:
+            - {{name: first, image: '{BOX}', args: [now], {secured}}}
+            {more}
+            containers:
+            - {{name: main, image: '{BOX}', args: {main}, {secured}}}"
+        )
+    };
+    let selector = format!("nodeSelector: {{{}: 'true'}}", key(sandbox));
+    format!(
+        "
+apiVersion: jobset.x-k8s.io/v1alpha2
+kind: JobSet
+metadata:
+  name: train
+  annotations: {{{barrier}}}
+spec:
+  replicatedJobs: {}{}
+",
+        group("workers", PODS - 1, ""),
+        group("last", 1, &selector),
+    )
+}
+
+fn waits(pod: &Pod, name: &str) -> bool {
+    let own = status(pod, name);
+    own.and_then(|own| own.state.as_ref()?.running.as_ref())
+        .is_some()
+}
+
+fn status<'p>(pod: &'p Pod, name: &str) -> Option<&'p ContainerStatus> {
+    let statuses = pod.status.as_ref()?.init_container_statuses.as_ref()?;
+    statuses.iter().find(|status| status.name == name)
+}
+
+impl Sandbox {
+    /// Waits until so many pods wait in that container.
+    async fn at_barrier(&self, name: &str, count: usize) -> Result<()> {
+        self.wait_for(&format!("{count} pods at the barrier"), async || {
+            let pods = self.pods().await?;
+            let waiting = pods.iter().filter(|pod| waits(pod, name)).count();
+            ensure!(waiting == count, "{waiting} wait");
+            Ok(())
+        })
+        .await
+    }
+
+    /// Lets the last pod come, and returns when the main containers started after its first container
+    /// did, in milliseconds.
+    async fn last_comes(&self) -> Result<Vec<u64>> {
+        self.label_node(&key(self), Some("true")).await?;
+        let pods = self.finished().await?;
+        let last = pods.iter().find(|pod| pod.name_any().contains("-last-"));
+        let last = last.context("there is no last pod")?.name_any();
+        let came = self.times(&last, "first").await?;
+        let came = *came.first().context("the last pod said nothing")?;
+        let mut after = Vec::new();
+        for pod in &pods {
+            let started = self.times(&pod.name_any(), "main").await?;
+            after.push(
+                started
+                    .first()
+                    .context("it said nothing")?
+                    .saturating_sub(came),
+            );
+        }
+        after.sort_unstable();
+        Ok(after)
+    }
+}
+
+const INIT: &str = "group-scheduling-init";
+const BARRIER: &str = "muster.dev/start-barrier: 5m";
+
+/// Beside it the proposal's own way: a loop that waits for the mount of a ConfigMap.
+pub async fn main_containers_start_within_a_second_of_the_last(sandbox: Sandbox) -> Result<()> {
+    sandbox
+        .apply(&late(&sandbox, BARRIER, "Never", &["now"], ""))
+        .await?;
+    sandbox.at_barrier(INIT, PODS - 1).await?;
+    let after = sandbox.last_comes().await?;
+    let spread = after.last().zip(after.first()).map_or(0, |(a, b)| a - b);
+    println!(
+        "start barrier: main containers started {after:?} ms after the last pod's first container, \
+         within {spread} ms of each other"
+    );
+    let others = Sandbox::new(sandbox.cluster.clone(), "proposal").await?;
+    let took = proposal(&others).await?;
+    let slowest = after.last().copied().unwrap_or_default().max(1);
+    println!(
+        "the proposal's own way: {:.1} s from the ConfigMap to the last main container, {:.0} times \
+         as long",
+        took.as_secs_f64(),
+        took.as_millis() as f64 / slowest as f64
+    );
+    ensure!(slowest < 5_000, "{after:?}");
+    ensure!(spread < 2_000, "{after:?}");
+    Ok(())
+}
+
+/// All four wait for a file of a ConfigMap that does not exist yet, as KEP-498 has it.
+async fn proposal(sandbox: &Sandbox) -> Result<Duration> {
+    let waits = format!(
+        "- {{name: wait, image: '{BOX}', args: [wait-file, /gate/started], \
+         volumeMounts: [{{name: gate, mountPath: /gate}}]}}"
+    );
+    let volume = "volumes: [{name: gate, configMap: {name: gate, optional: true}}]";
+    let jobset = late(sandbox, "", "Never", &["now"], &waits).replace(
+        "            containers:",
+        &format!("            {volume}\n            containers:"),
+    );
+    sandbox.label_node(&key(sandbox), Some("true")).await?;
+    sandbox.apply(&jobset).await?;
+    sandbox.at_barrier("wait", PODS).await?;
+    let start = Instant::now();
+    sandbox
+        .apply("{apiVersion: v1, kind: ConfigMap, metadata: {name: gate}, data: {started: 'true'}}")
+        .await?;
+    wait_for("all to go on", Duration::from_secs(180), async || {
+        let pods = sandbox.pods().await?;
+        let begun = |pod: &&Pod| {
+            let state = container(pod).and_then(|main| main.state.as_ref());
+            state.is_some_and(|state| state.running.is_some() || state.terminated.is_some())
+        };
+        let begun = pods.iter().filter(begun).count();
+        ensure!(begun == PODS, "{begun} went on");
+        Ok(())
+    })
+    .await?;
+    Ok(start.elapsed())
+}
+
+/// The injected container is allowed where only restricted pods are, and a gang beside it too.
+pub async fn a_barrier_holds_under_restricted_pod_security(sandbox: Sandbox) -> Result<()> {
+    sandbox.restrict().await?;
+    let both = "muster.dev/gang-mode: Gang, muster.dev/start-barrier: 5m";
+    sandbox.label_node(&key(&sandbox), Some("true")).await?;
+    sandbox
+        .apply(&late(&sandbox, both, "Never", &["now"], ""))
+        .await?;
+    let pods = sandbox.finished().await?;
+    ensure!(pods.len() == PODS, "there are {} pods", pods.len());
+    for pod in &pods {
+        let own = status(pod, INIT).context("nobody waited")?;
+        let ended = own
+            .state
+            .as_ref()
+            .and_then(|state| state.terminated.as_ref());
+        ensure!(ended.is_some_and(|ended| ended.exit_code == 0), "{own:?}");
+    }
+    Ok(())
+}
+
+/// What kubelet says of a container that has failed; nothing while it has not.
+fn said(pod: &Pod) -> Option<(i32, String)> {
+    let own = status(pod, INIT)?;
+    let states = [own.state.as_ref(), own.last_state.as_ref()];
+    let ended = states
+        .into_iter()
+        .flatten()
+        .find_map(|state| state.terminated.as_ref())?;
+    Some((own.restart_count, ended.message.clone().unwrap_or_default()))
+}
+
+async fn times_out(sandbox: &Sandbox, policy: &str, restarts: i32) -> Result<()> {
+    let barrier = "muster.dev/start-barrier: 6s";
+    let jobset =
+        late(sandbox, barrier, policy, &["now"], "").replace("backoffLimit: 0", "backoffLimit: 4");
+    sandbox.apply(&jobset).await?;
+    let said = sandbox
+        .wait_for("a container to give up", async || {
+            let pods = sandbox.pods().await?;
+            let mut all = pods.iter().filter_map(said);
+            all.find(|(count, _)| *count >= restarts)
+                .context("all wait")
+        })
+        .await?;
+    let message = said.1;
+    let expected = "did not open within 6s: 3 of 4 members have started";
+    ensure!(message.contains(expected), "{message}");
+    ensure!(message.contains("is not placed: 0/1 nodes"), "{message}");
+    let note = sandbox.told("BarrierTimedOut").await?;
+    ensure!(note.contains("3 of 4 members have started"), "{note}");
+    Ok(())
+}
+
+pub async fn a_pod_that_gives_up_fails_with_the_reason(sandbox: Sandbox) -> Result<()> {
+    times_out(&sandbox, "Never", 0).await
+}
+
+/// Kubelet restarts it in place: the second time it does not wait six seconds again.
+pub async fn a_container_that_is_restarted_fails_at_once(sandbox: Sandbox) -> Result<()> {
+    times_out(&sandbox, "OnFailure", 1).await?;
+    let pods = sandbox.pods().await?;
+    let mut restarted = pods.iter().filter_map(|pod| {
+        let own = status(pod, INIT).filter(|own| own.restart_count > 0)?;
+        let states = [own.state.as_ref(), own.last_state.as_ref()];
+        let ended = states
+            .into_iter()
+            .flatten()
+            .find_map(|state| state.terminated.as_ref())?;
+        let (start, end) = (ended.started_at.as_ref()?.0, ended.finished_at.as_ref()?.0);
+        Some(end.as_second() - start.as_second())
+    });
+    let took = restarted.next().context("nobody was restarted")?;
+    ensure!(took <= 4, "it waited {took} s again");
+    Ok(())
+}
+
+pub async fn both_replicas_deleted_lose_nobody(sandbox: Sandbox) -> Result<()> {
+    sandbox
+        .apply(&late(&sandbox, BARRIER, "Never", &["now"], ""))
+        .await?;
+    sandbox.at_barrier(INIT, PODS - 1).await?;
+    let all = [
+        "delete",
+        "pods",
+        "--all",
+        "--namespace=muster-system",
+        "--grace-period=1",
+        "--wait=false",
+    ];
+    let output = sandbox.kubectl(&all, "").await?;
+    ensure!(output.status.success(), "they cannot be deleted");
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    two_ready(&sandbox.cluster.objects).await?;
+    let after = sandbox.last_comes().await?;
+    println!("both replicas deleted while all waited: went on after {after:?} ms");
+    Ok(())
+}
+
+pub async fn a_restart_of_the_kubelet_loses_nobody(sandbox: Sandbox) -> Result<()> {
+    sandbox
+        .apply(&late(&sandbox, BARRIER, "Never", &["now"], ""))
+        .await?;
+    sandbox.at_barrier(INIT, PODS - 1).await?;
+    let machine = sandbox.cluster.machine()?;
+    machine
+        .restart_kubelet(&sandbox.cluster.plane, Sync::Default)
+        .await?;
+    let after = sandbox.last_comes().await?;
+    println!("kubelet restarted while all waited: went on after {after:?} ms");
+    Ok(())
+}
