@@ -53,6 +53,13 @@ impl Operation {
     }
 }
 
+/// Whether an object is decided about as it was sent, or with what was injected into it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Turn {
+    First,
+    Second,
+}
+
 /// One admission request.
 #[derive(Debug)]
 pub struct Review<'a> {
@@ -67,6 +74,7 @@ pub struct Review<'a> {
     pub(crate) size: usize,
     /// All that was sent.
     pub(super) body: &'a [u8],
+    pub(super) turn: Turn,
     namespace: Option<Text<'a>>,
     name: Option<Text<'a>>,
 }
@@ -156,6 +164,7 @@ impl<'a> Review<'a> {
             old_object: read(request.old_object),
             size: 0,
             body: &[],
+            turn: Turn::First,
             namespace: request.namespace,
             name: request.name,
         })

@@ -51,14 +51,14 @@ pub(crate) fn decide(
 
 /// A new workload that another controller runs: whoever asks for a gang learns that there is none.
 fn not_served(new: &dyn Workload) -> Decided {
-    let Some(asked) = new.read(Unasked::NoGang).asked else {
-        return Decided::untouched();
+    let reading = new.read(Unasked::NoGang);
+    let kind = new.facts().kind.name;
+    let alone = format!("spec.managedBy names another controller: Muster leaves this {kind} alone");
+    let warning = match (reading.asked, reading.plan.barrier) {
+        (Some(asked), _) => format!("{asked}: {alone}, and it does not run as a gang here"),
+        (None, Some(_)) => format!("{alone}, and its pods do not wait at a start barrier here"),
+        (None, None) => return Decided::untouched(),
     };
-    let warning = format!(
-        "{asked}: spec.managedBy names another controller: Muster leaves this {} alone, and it does \
-         not run as a gang here",
-        new.facts().kind.name
-    );
     Decision::allow(PatchBuilder::default().finish(), vec![warning]).about(String::new())
 }
 

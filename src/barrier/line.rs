@@ -3,10 +3,44 @@
 //! Not HTTP: ten thousand pods wait at once, and what a connection holds for buffers of its own is
 //! most of what it costs.
 
-use std::fmt;
+use std::{fmt, io};
+
+use tokio::io::{AsyncRead, AsyncReadExt as _};
 
 /// The longest line: a namespace, a name, a token, or what is told at the end of the time.
-pub(crate) const LONGEST: usize = 2048;
+const LONGEST: usize = 4096;
+
+/// Lines of a connection. What comes with one and is of the next is kept.
+pub(crate) struct Lines<S> {
+    pub(crate) stream: S,
+    rest: Vec<u8>,
+}
+
+impl<S: AsyncRead + Unpin> Lines<S> {
+    pub(crate) fn new(stream: S) -> Self {
+        let rest = Vec::new();
+        Self { stream, rest }
+    }
+
+    /// One line, without its end. What is longer than any is an error.
+    pub(crate) async fn read(&mut self) -> io::Result<String> {
+        let mut buffer = [0; 128];
+        loop {
+            if let Some(end) = self.rest.iter().position(|byte| *byte == b'\n') {
+                let line: Vec<u8> = self.rest.drain(..=end).take(end).collect();
+                return String::from_utf8(line).map_err(io::Error::other);
+            }
+            if self.rest.len() > LONGEST {
+                return Err(io::Error::other("the line is too long"));
+            }
+            let read = self.stream.read(&mut buffer).await?;
+            if read == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            self.rest.extend_from_slice(&buffer[..read]);
+        }
+    }
+}
 
 /// What a pod asks.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -102,6 +136,15 @@ mod tests {
         for answer in [Answer::Open, Answer::Denied, Answer::Unknown] {
             assert_eq!(Answer::read(&answer.to_string()), Some(answer));
         }
+    }
+
+    #[tokio::test]
+    async fn two_lines_that_come_at_once_are_two() {
+        let mut lines = Lines::new(&b"wait a/b c\nlate\n"[..]);
+        assert_eq!(lines.read().await.unwrap(), "wait a/b c");
+        assert_eq!(lines.read().await.unwrap(), LATE);
+        assert!(lines.read().await.is_err());
+        assert!(Lines::new(&[b'x'; 9000][..]).read().await.is_err());
     }
 
     #[test]

@@ -6,7 +6,9 @@
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -14,13 +16,14 @@ use rustls::ServerConfig;
 use rustls::crypto::ring;
 use rustls::server::NoServerSessionStorage;
 use rustls::version::TLS13;
-use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
-use super::line::{Answer, LATE, LONGEST, Question};
+use super::line::{Answer, LATE, Lines, Question};
 use super::release::{Barriers, Key, State};
 use crate::certs::Certificates;
 use crate::controller::Cluster;
@@ -33,9 +36,22 @@ const DEADLINE: Duration = Duration::from_secs(10);
 /// After an accept that failed for want of something.
 const BACKOFF: Duration = Duration::from_secs(1);
 
-/// Pods that may wait at one replica, of one peer at most half of them. Each costs about 10 KiB: see
-/// `just bench-barrier`.
-pub const MAX_WAITING: usize = 32_768;
+/// Pods that may wait at one replica, of one peer at most half of them. Each costs about 10 KiB (see
+/// `just bench-barrier`), and one that means harm [`MOST_READ`] more.
+const MAX_WAITING: usize = 24_576;
+
+/// Open files that are left to everything else.
+const OTHER_FILES: u64 = 2_048;
+
+/// Bytes that are read of one connection in its whole life, handshake included: an honest one sends less
+/// than half of that. rustls would keep up to 64 KiB of a message that never ends.
+const MOST_READ: usize = 4_096;
+
+/// Handshakes at a time: more would only wait for the processor, with all that they need.
+const HANDSHAKES: usize = 256;
+
+/// A pod asks again by then, and one whose node has died never does.
+const LONGEST_WAIT: Duration = Duration::from_secs(15 * 60);
 
 /// The port, taken and not served yet.
 pub struct Port {
@@ -43,6 +59,8 @@ pub struct Port {
     tls: TlsAcceptor,
     barriers: Barriers,
     cluster: Cluster,
+    places: Arc<Share>,
+    handshakes: Arc<Semaphore>,
 }
 
 impl Port {
@@ -53,7 +71,7 @@ impl Port {
         barriers: Barriers,
         cluster: Cluster,
     ) -> io::Result<Self> {
-        raise_limit();
+        let most = usize::try_from(files().saturating_sub(OTHER_FILES)).unwrap_or(MAX_WAITING);
         let provider = Arc::new(ring::default_provider());
         let mut config = ServerConfig::builder_with_provider(provider)
             .with_protocol_versions(&[&TLS13])
@@ -68,6 +86,8 @@ impl Port {
             tls: TlsAcceptor::from(Arc::new(config)),
             barriers,
             cluster,
+            places: Share::of(most.min(MAX_WAITING)),
+            handshakes: Arc::new(Semaphore::new(HANDSHAKES)),
         })
     }
 
@@ -78,7 +98,6 @@ impl Port {
 
     /// Serves until dropped. That cuts all who wait: they ask another replica.
     pub async fn run(self) {
-        let places = Share::of(MAX_WAITING);
         let mut waiting = JoinSet::new();
         loop {
             let accepted = tokio::select! {
@@ -93,13 +112,17 @@ impl Port {
                     continue;
                 }
             };
-            let Some(place) = place(&places, peer.ip()) else {
+            let Some(place) = place(&self.places, peer.ip()) else {
                 continue;
             };
             let (tls, barriers) = (self.tls.clone(), self.barriers.clone());
-            let cluster = Arc::clone(&self.cluster);
+            let (cluster, turns) = (Arc::clone(&self.cluster), Arc::clone(&self.handshakes));
             waiting.spawn(async move {
-                let asked = tokio::time::timeout(DEADLINE, ask(tls, stream)).await;
+                let asked = async {
+                    let _turn = turns.acquire().await.map_err(io::Error::other)?;
+                    ask(tls, stream).await
+                };
+                let asked = tokio::time::timeout(DEADLINE, asked).await;
                 // Boxed: what the handshake needed is given back while the pod waits.
                 if let Ok(Ok((stream, question))) = asked {
                     Box::pin(answer(stream, question, &barriers, &cluster)).await;
@@ -112,7 +135,7 @@ impl Port {
 
 /// As many open files as the system allows: each pod that waits is one, and containerd 2 gives a
 /// process 1,024 of them unless it asks.
-fn raise_limit() {
+fn files() -> u64 {
     let limit = getrlimit(Resource::Nofile);
     let most = Rlimit {
         current: limit.maximum,
@@ -120,7 +143,9 @@ fn raise_limit() {
     };
     if let Err(error) = setrlimit(Resource::Nofile, most) {
         tracing::warn!(%error, "the limit of open files stays as it is");
+        return limit.current.unwrap_or(u64::MAX);
     }
+    limit.maximum.unwrap_or(u64::MAX)
 }
 
 fn place(places: &Arc<Share>, peer: IpAddr) -> Option<Part> {
@@ -132,12 +157,16 @@ fn place(places: &Arc<Share>, peer: IpAddr) -> Option<Part> {
     Some(place)
 }
 
-type Stream = TlsStream<TcpStream>;
+type Stream = Lines<TlsStream<Metered>>;
 
 async fn ask(tls: TlsAcceptor, stream: TcpStream) -> io::Result<(Stream, Question)> {
     stream.set_nodelay(true)?;
-    let mut stream = Box::pin(tls.accept(stream)).await?;
-    let line = read_line(&mut stream).await?;
+    let stream = Metered {
+        stream,
+        left: MOST_READ,
+    };
+    let mut stream = Lines::new(Box::pin(tls.accept(stream)).await?);
+    let line = stream.read().await?;
     let question = Question::read(&line);
     let question = question.ok_or_else(|| io::Error::other("it asks for nothing known"))?;
     Ok((stream, question))
@@ -152,8 +181,8 @@ async fn answer(mut stream: Stream, question: Question, barriers: &Barriers, clu
         },
     };
     let line = format!("{answer}\n");
-    let told = stream.write_all(line.as_bytes()).await;
-    if let Err(error) = told.and(stream.shutdown().await) {
+    let told = stream.stream.write_all(line.as_bytes()).await;
+    if let Err(error) = told.and(stream.stream.shutdown().await) {
         tracing::debug!(%error, "a pod left before it was answered");
     }
 }
@@ -177,7 +206,8 @@ async fn wait(stream: &mut Stream, barriers: &Barriers, key: Key) -> Option<Answ
     let mut wait = barriers.wait(key);
     tokio::select! {
         () = wait.open() => return Some(Answer::Open),
-        line = read_line(stream) => {
+        () = tokio::time::sleep(LONGEST_WAIT) => return Some(Answer::Unknown),
+        line = stream.read() => {
             if line.ok()? != LATE {
                 return None;
             }
@@ -190,22 +220,45 @@ async fn wait(stream: &mut Stream, barriers: &Barriers, key: Key) -> Option<Answ
     })
 }
 
-/// One line, without its end. What is longer than any is an error.
-pub(super) async fn read_line(stream: &mut (impl AsyncRead + Unpin)) -> io::Result<String> {
-    let mut line = Vec::new();
-    let mut buffer = [0; 128];
-    loop {
-        let read = stream.read(&mut buffer).await?;
-        if read == 0 {
-            return Err(io::ErrorKind::UnexpectedEof.into());
-        }
-        line.extend_from_slice(&buffer[..read]);
-        if let Some(end) = line.iter().position(|byte| *byte == b'\n') {
-            line.truncate(end);
-            return String::from_utf8(line).map_err(io::Error::other);
-        }
-        if line.len() > LONGEST {
-            return Err(io::Error::other("the line is too long"));
-        }
+/// A connection of which only so much is read.
+struct Metered {
+    stream: TcpStream,
+    left: usize,
+}
+
+impl AsyncRead for Metered {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        ready!(Pin::new(&mut self.stream).poll_read(context, buffer))?;
+        let read = buffer.filled().len() - before;
+        Poll::Ready(match self.left.checked_sub(read) {
+            Some(left) => {
+                self.left = left;
+                Ok(())
+            }
+            None => Err(io::Error::other("it says more than anybody needs to")),
+        })
+    }
+}
+
+impl AsyncWrite for Metered {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(context, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
     }
 }

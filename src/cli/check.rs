@@ -14,7 +14,7 @@ use super::report::{BarrierReport, ErrorReport, GangReport};
 use super::yaml::YamlError;
 use crate::gang::{FieldError, FieldPath};
 use crate::scheduler::Snapshot;
-use crate::workload::{Object, Unasked, object};
+use crate::workload::{Life, Object, Unasked, object};
 
 /// How results are printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
@@ -222,7 +222,11 @@ fn check_object(file: &str, found: &Found<'_>, cluster: &Snapshot) -> Option<Rep
 fn barrier(admitted: &Admitted) -> Option<BarrierReport> {
     let text = admitted.object.to_string();
     let object = Object::read(admitted.kind, &text);
-    let plan = object.workload()?.read(Unasked::NoGang).plan;
+    let workload = object.workload()?;
+    if workload.life() == Life::LeftAlone {
+        return None;
+    }
+    let plan = workload.read(Unasked::NoGang).plan;
     plan.barrier.as_ref().map(BarrierReport::new)
 }
 

@@ -151,9 +151,10 @@ impl Report {
                 timeout_seconds,
             } = barrier;
             let targets = targets.join(", ");
+            let plural = if *pods == 1 { "" } else { "s" };
             let _ = writeln!(
                 out,
-                "  start barrier: {pods} pods wait for each other ({targets}), each for at most \
+                "  start barrier: {pods} pod{plural} wait for each other ({targets}), each for at most \
                  {timeout_seconds}s"
             );
         }

@@ -141,11 +141,14 @@ pub async fn run(args: Serve) -> Result<(), ServeError> {
         background.spawn("port of start barriers", port.run());
         let shown = controller::show_barriers(client.clone(), barriers);
         background.spawn("watch of start barriers", shown);
-        let own = wait_container(client, &args, &cluster).await;
-        background.spawn(
-            "CA of start barriers",
-            keep_ca(own, certificates, Arc::clone(&cluster)),
-        );
+        let image = match &args.cluster.wait.wait_image {
+            Some(_) => None,
+            None => Some(OwnImage::new(client.clone(), &args)),
+        };
+        let service = || format!("muster.{}.svc:8444", args.namespace);
+        let server = args.barrier_server.clone().unwrap_or_else(service);
+        let kept = keep_wait_container(image, server, certificates, Arc::clone(&cluster));
+        background.spawn("container of start barriers", kept);
     }
     if let Some(keeper) = keeper {
         let trust = keeper.trust();
@@ -186,47 +189,77 @@ pub async fn run(args: Serve) -> Result<(), ServeError> {
     gone.map_or(Ok(()), |ended| Err(ServeError::Background(ended)))
 }
 
-/// What is injected for start barriers: by default this replica's own image, which asks the Service.
-async fn wait_container(client: &Client, args: &Serve, cluster: &Cluster) -> WaitContainer {
-    let mut container = WaitContainer::clone(&cluster.load().wait);
-    let service = || format!("muster.{}.svc:8444", args.namespace);
-    container.server = Some(args.barrier_server.clone().unwrap_or_else(service));
-    if args.cluster.wait.wait_image.is_none() {
-        let pods: Api<Pod> = Api::namespaced(client.clone(), &args.namespace);
-        match pods.get(&args.identity).await {
-            Ok(pod) => {
-                let spec = pod.spec.unwrap_or_default();
-                let image = spec.containers.into_iter().next().and_then(|own| own.image);
-                container.image = image.unwrap_or(container.image);
-            }
-            Err(error) => {
-                let image = &container.image;
-                tracing::warn!(%error, image, "this replica's own image is not known: --wait-image sets it");
-            }
-        }
-    }
-    container
+/// The image that this replica runs.
+struct OwnImage {
+    pods: Api<Pod>,
+    pod: String,
 }
 
-/// How often the CA that pods are told is looked at.
-const BARRIER_CA_POLL: Duration = Duration::from_secs(1);
+impl OwnImage {
+    fn new(client: Client, args: &Serve) -> Self {
+        Self {
+            pods: Api::namespaced(client, &args.namespace),
+            pod: args.identity.clone(),
+        }
+    }
 
-/// Keeps the CA that pods at start barriers are told.
-async fn keep_ca(mut container: WaitContainer, certificates: Arc<Certificates>, cluster: Cluster) {
+    async fn find(&self) -> Result<String, kube::Error> {
+        let containers = self.pods.get(&self.pod).await?.spec.unwrap_or_default();
+        let containers = containers.containers;
+        // A mesh may have put its own beside it.
+        let own = containers
+            .iter()
+            .find(|container| container.name == "muster");
+        let image = own.or(containers.first()).and_then(|own| own.image.clone());
+        Ok(image.unwrap_or_default())
+    }
+}
+
+/// How often what is injected for start barriers is looked at.
+const WAIT_CONTAINER_POLL: Duration = Duration::from_secs(1);
+
+/// Keeps what is injected for start barriers: by default this replica's own image, which asks the Service
+/// and trusts the CA of now.
+async fn keep_wait_container(
+    mut image: Option<OwnImage>,
+    server: String,
+    certificates: Arc<Certificates>,
+    cluster: Cluster,
+) {
+    let mut complained = false;
     loop {
+        let mut container = WaitContainer::clone(&cluster.load().wait);
+        container.server = Some(server.clone());
         let ca = certificates.authority_pem();
-        let ca = ca
+        container.ca = ca
             .and_then(|pem| String::from_utf8(pem).ok())
             .map(Arc::from);
-        if ca != container.ca || *cluster.load().wait != container {
-            container.ca = ca;
-            let wait = Arc::new(container.clone());
+        if let Some(own) = &image {
+            match own.find().await {
+                Ok(found) => {
+                    container.image = found;
+                    image = None;
+                }
+                Err(error) if !complained => {
+                    complained = true;
+                    let image = &container.image;
+                    tracing::warn!(
+                        %error,
+                        image,
+                        "this replica's own image is not known yet: --wait-image sets it"
+                    );
+                }
+                Err(_) => {}
+            }
+        }
+        if *cluster.load().wait != container {
+            let wait = Arc::new(container);
             cluster.rcu(|old| Snapshot {
                 wait: Arc::clone(&wait),
                 ..Snapshot::clone(old)
             });
         }
-        tokio::time::sleep(BARRIER_CA_POLL).await;
+        tokio::time::sleep(WAIT_CONTAINER_POLL).await;
     }
 }
 

@@ -141,6 +141,9 @@ pub fn decide(seen: &Seen<'_>, cluster: &Snapshot) -> Actions {
     };
     let needed = shared::needed_by_others(&judged.plan, judged.backend, seen.partners);
     let barrier = actions.barrier.as_ref().map(|barrier| barrier.start.name());
+    if life == Life::Suspended {
+        actions.barrier = barriers::suspended(seen, &judged);
+    }
     let mut kept: HashSet<&str> = wanted.iter().filter_map(name).collect();
     kept.extend(barrier.as_deref());
     let facts = seen.workload.facts();

@@ -110,6 +110,7 @@ pub(super) async fn look(workload: Arc<Stored>, context: Arc<Context>) -> Result
     };
     let mut actions = decide::decide(&seen, &cluster);
     drop(cluster);
+    let late = context.stragglers.hold_back(&mut actions);
     let mut done = Done::default();
     let writer = &context.writer;
     let carried_out = writer.carry_out(uid, &actions, &made, &mut done);
@@ -145,10 +146,19 @@ pub(super) async fn look(workload: Arc<Stored>, context: Arc<Context>) -> Result
         .update(&workload, &actions, &done.obstacles);
     let held = context.writer.write_condition(&workload, update).await;
     let held = held.inspect_err(|_| context.conditions.forget(uid))?;
-    let barrier = context.barrier(&workload, actions.barrier.as_ref()).await?;
+    let barrier = match late {
+        // What it says now is told when it is written.
+        Some(_) => late,
+        None => {
+            let refused = done.barrier.as_deref();
+            let status = actions.barrier.as_ref();
+            context.barrier(&workload, status, refused).await?
+        }
+    };
     context.backoffs.succeeded(uid);
     // Nothing tells when a foreign object goes: only Muster's own are watched.
-    let blocked = (!done.obstacles.is_empty()).then_some(BLOCKED);
+    let blocked = !done.obstacles.is_empty() || done.barrier.is_some();
+    let blocked = blocked.then_some(BLOCKED);
     let again = [behind, blocked, held, barrier, report.look_again];
     Ok(match again.into_iter().flatten().min() {
         Some(after) => Action::requeue(after),
@@ -207,16 +217,19 @@ impl Context {
         &self,
         workload: &Stored,
         status: Option<&BarrierStatus>,
+        refused: Option<&str>,
     ) -> Result<Option<Duration>, Error> {
         let Some(status) = status else {
             return Ok(None);
         };
         let uid = workload.uid();
-        let (update, report) = self.conditions.barrier(workload, status);
+        let (update, report) = self.conditions.barrier(workload, status, refused);
         self.events.publish(workload, &report).await;
         let held = self.writer.write_condition(workload, update).await;
         let held = held.inspect_err(|_| self.conditions.forget(uid))?;
         let due = match self.stragglers.due(status) {
+            // There is no file to look for.
+            Ok(_) if refused.is_some() => None,
             Ok(pods) => {
                 stragglers::touch(self.writer.client(), status, pods).await;
                 None

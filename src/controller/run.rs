@@ -42,6 +42,8 @@ use crate::workload::{Facts, SeenPod};
 /// A list is read in pages of so many objects: whole pods are large until they are read, and memory
 /// that they took once at the start is never given back.
 const PAGE: u32 = 50;
+/// The same of ConfigMaps: whoever labels one as Muster's may fill it with a megabyte.
+const SMALL_PAGE: u32 = 5;
 
 /// Watches workloads, their members and what Muster made for them, until dropped.
 pub(super) async fn run(
@@ -198,7 +200,11 @@ where
     K: Resource<DynamicType = ApiResource> + Clone + Debug + DeserializeOwned + Send + 'static,
 {
     let api: Api<K> = Api::all_with(client.clone(), kind);
-    watcher(api, config.page_size(PAGE)).default_backoff()
+    let page = match kind.kind.as_str() {
+        "ConfigMap" => SMALL_PAGE,
+        _ => PAGE,
+    };
+    watcher(api, config.page_size(page)).default_backoff()
 }
 
 fn follow<K: Resource, T: Clone>(

@@ -55,6 +55,26 @@ pub(super) struct Done {
     /// What stands in the way: objects of the gangs' names that are not Muster's, and what the
     /// cluster refuses.
     pub obstacles: Vec<String>,
+    /// The same for what opens a start barrier.
+    pub barrier: Option<String>,
+}
+
+impl Done {
+    fn obstacle(&mut self, object: &DynamicObject, why: String) {
+        match is_barrier(object) {
+            true => self.barrier = Some(format!("the start barrier does not open: {why}")),
+            false => {
+                let why = format!("{why}; the gang has no object");
+                self.obstacles.push(why);
+            }
+        }
+    }
+}
+
+/// Whether an object opens a start barrier.
+fn is_barrier(object: &DynamicObject) -> bool {
+    let labels = object.metadata.labels.as_ref();
+    labels.is_some_and(|labels| labels.contains_key(keys::BARRIER))
 }
 
 /// What came of a change of the workload itself.
@@ -129,7 +149,7 @@ impl Writer {
         for object in &actions.apply {
             let known = made.contains(&object.metadata.name.as_deref());
             if !known && let Some(foreign) = self.foreign(object, uid).await? {
-                done.obstacles.push(foreign);
+                done.obstacle(object, foreign);
                 continue;
             }
             // Where one was refused twice, the others need not wait too.
@@ -138,9 +158,9 @@ impl Writer {
                 false => Tries::Once,
             };
             match self.apply(uid, object, known, tries).await? {
-                Applied::Yes if known => {}
+                Applied::Yes if known || is_barrier(object) => {}
                 Applied::Yes => done.created.push(object.name_any()),
-                Applied::Refused(why) => done.obstacles.push(why),
+                Applied::Refused(why) => done.obstacle(object, why),
             }
         }
         for object in &actions.delete {
@@ -157,10 +177,7 @@ impl Writer {
         let foreign = there.is_some_and(|there| !self.is_for(&there.metadata, object, uid));
         Ok(foreign.then(|| {
             let kind = object.types.as_ref().map_or("", |types| &types.kind);
-            format!(
-                "{kind} {name} exists and is not Muster's: it is left alone, and the gang has no \
-                 object"
-            )
+            format!("{kind} {name} exists and is not Muster's: it is left alone")
         }))
     }
 
@@ -199,9 +216,7 @@ impl Writer {
         }
         if let Some(why) = refusal(&answer) {
             let kind = object.types.as_ref().map_or("", |types| &types.kind);
-            return Ok(Applied::Refused(format!(
-                "{kind} {name} is refused, and the gang has no object: {why}"
-            )));
+            return Ok(Applied::Refused(format!("{kind} {name} is refused: {why}")));
         }
         let answer = answer.map_err(api_error(format!("apply {name}")))?;
         self.recent.applied(uid, answer);

@@ -29,8 +29,29 @@ pub(crate) struct Barrier {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Target {
     pub(crate) role: String,
+    /// Jobs of this template.
+    pub(crate) jobs: u64,
+    /// Pods of one Job that run at a time.
+    pub(crate) pods: u64,
+    /// Pods of one Job that must succeed.
+    pub(crate) completions: u64,
+}
+
+impl Target {
     /// How many of them run at a time.
-    pub(crate) members: u64,
+    pub(crate) fn members(&self) -> u64 {
+        self.jobs.saturating_mul(self.pods)
+    }
+
+    /// The same where some are done already: how many of each Job that has such.
+    pub(crate) fn left(&self, done: impl Iterator<Item = u64>) -> u64 {
+        let mut members = self.members();
+        for done in done {
+            let left = self.pods.min(self.completions.saturating_sub(done));
+            members = members.saturating_sub(self.pods - left);
+        }
+        members
+    }
 }
 
 impl Barrier {
@@ -40,7 +61,7 @@ impl Barrier {
 
     /// How many pods wait for each other.
     pub(crate) fn members(&self) -> u64 {
-        let members = self.targets.iter().map(|target| target.members);
+        let members = self.targets.iter().map(Target::members);
         members.fold(0, u64::saturating_add)
     }
 }

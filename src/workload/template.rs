@@ -48,6 +48,8 @@ pub(crate) struct PodSpec<'a> {
     #[serde(borrow)]
     affinity: Option<&'a RawValue>,
     #[serde(borrow)]
+    os: Unread<'a, Os<'a>>,
+    #[serde(borrow)]
     topology_spread_constraints: Option<&'a RawValue>,
     #[serde(borrow)]
     scheduling_gates: Unread<'a, Several<Present, 1>>,
@@ -88,6 +90,13 @@ fn forget_filled_in(spec: &mut PodSpec<'_>) {
     if spec.scheduler_name.as_deref() == Some(scheduler::FILLED_IN) {
         spec.scheduler_name = None;
     }
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Os<'a> {
+    #[serde(borrow)]
+    name: Text<'a>,
 }
 
 /// A node attaches far fewer, and a kubelet refuses the rest.
@@ -247,6 +256,11 @@ impl PodSpec<'_> {
             ..Shape::default()
         };
         (shape, counted)
+    }
+
+    /// Whether its pods are for Windows.
+    pub(crate) fn is_windows(&self) -> bool {
+        &*self.os.read().name == "windows"
     }
 
     /// The parts that count for the pod's requests.

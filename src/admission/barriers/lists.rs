@@ -62,6 +62,21 @@ impl List {
         }
     }
 
+    /// Puts an item at the end, and takes away the one of its name that stands elsewhere or says something
+    /// else.
+    pub(super) fn put_last(&mut self, patch: &mut PatchBuilder, site: &Site<'_>, item: Value) {
+        let name = item["name"].as_str().unwrap_or_default();
+        let last = self.items.as_ref().map_or(0, Vec::len).saturating_sub(1);
+        if let (Some(at), Some(items)) = (self.position(name), &mut self.items)
+            && at != last
+        {
+            let token = at.to_string();
+            patch.remove(&[&site.tokens()[..], &["spec", self.field, &token]].concat());
+            items.remove(at);
+        }
+        self.put(patch, site, item);
+    }
+
     /// Takes items out; from the last to the first, so that positions hold.
     pub(super) fn drop(&self, patch: &mut PatchBuilder, site: &Site<'_>, names: &[&str]) {
         let base = site.tokens();

@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::patch::PatchBuilder;
+use super::review::Turn;
 use super::stamps::{Pen, UnknownKey};
 use super::{Decided, Operation, Patch, Phase, Review, Unanswerable};
 use crate::barrier::container;
@@ -40,13 +41,19 @@ pub(super) fn decide_again(
     first: Patch,
     cluster: &Snapshot,
 ) -> Result<Decided, Unanswerable> {
-    let mut body: Value = serde_json::from_slice(review.body)?;
     let internal = |error: String| Unanswerable::Internal(error);
+    if review.turn == Turn::Second {
+        return Err(internal(
+            "what a start barrier needs is still missing".to_owned(),
+        ));
+    }
+    let mut body: Value = serde_json::from_slice(review.body)?;
     let object = body.pointer_mut("/request/object");
     let object = object.ok_or_else(|| internal("the request has lost its object".to_owned()))?;
     json_patch::patch(object, &first).map_err(|error| internal(error.to_string()))?;
     let body = serde_json::to_vec(&body)?;
-    let changed = Review::parse(&body)?;
+    let mut changed = Review::parse(&body)?;
+    changed.turn = Turn::Second;
     let Decided { decision, gang } = super::decide(phase, &changed, cluster)?;
     Ok(decision.after(first).about(gang))
 }
@@ -85,7 +92,7 @@ fn target<'j>(judged: &'j Judged, site: &Site<'_>) -> Option<&'j Barrier> {
 fn inject(patch: &mut PatchBuilder, site: &Site<'_>, barrier: &Barrier, settings: &WaitContainer) {
     patch.create(&site.missing);
     let container = container::container(barrier, settings);
-    List::containers(site).put(patch, site, container);
+    List::containers(site).put_last(patch, site, container);
     let mut volumes = List::volumes(site);
     for volume in container::volumes() {
         volumes.put(patch, site, volume);

@@ -16,11 +16,12 @@ use kube::{Client, ResourceExt as _};
 use serde_json::json;
 
 use super::decide::Seen;
+use super::report::few::cut;
 use super::run::watch;
 use super::write::resource;
 use crate::barrier::container::{MISSING, OPEN};
 use crate::barrier::release::{Barriers, Key, State};
-use crate::gang::{Attempt, BarrierStart, Identity, Owner, keys};
+use crate::gang::{Attempt, Barrier, BarrierStart, Identity, Owner, keys};
 use crate::judge::{self, Judged};
 use crate::scheduler::object::{self, MANAGED_BY, Scope};
 use crate::workload::seen::Sealed;
@@ -63,15 +64,42 @@ fn state(shown: &DynamicObject) -> State {
     let data = &shown.data["data"];
     match data[MISSING].as_str() {
         _ if data[OPEN].is_string() => State::Open,
-        Some(missing) => State::Late(Arc::from(missing)),
+        // Whoever may write ConfigMaps may have written it.
+        Some(missing) => State::Late(Arc::from(cut(missing, status::LONGEST))),
         None => State::Closed,
     }
 }
 
 /// How a workload's barrier stands; `None` where it has none, or its pods do not wait.
 pub(super) fn look(seen: &Seen<'_>, judged: &Judged) -> Option<BarrierStatus> {
-    let barrier = judged.plan.barrier.as_ref()?;
+    let (barrier, start) = asked(seen, judged)?;
     let carried = site::carried(seen.workload);
+    let believed =
+        |waiter: &&Waiter| waiter.sealed == Sealed::Yes || carried.contains(&waiter.stamped);
+    let waiters: Vec<&Waiter> = seen.waiters.iter().filter(believed).collect();
+    let shown = match made(seen, &start).and_then(says) {
+        Some(OPENED) => Shown::Open,
+        Some(LATE) => Shown::Late,
+        _ => Shown::Nothing,
+    };
+    Some(status::status(barrier, start, &waiters, shown, seen.now))
+}
+
+/// The same of a workload that is suspended: nobody waits, and nothing is open.
+pub(super) fn suspended(seen: &Seen<'_>, judged: &Judged) -> Option<BarrierStatus> {
+    let (barrier, start) = asked(seen, judged)?;
+    Some(status::status(
+        barrier,
+        start,
+        &[],
+        Shown::Nothing,
+        seen.now,
+    ))
+}
+
+/// The barrier that a workload asks for, and its start of now.
+fn asked<'j>(seen: &Seen<'_>, judged: &'j Judged) -> Option<(&'j Barrier, BarrierStart)> {
+    let barrier = judged.plan.barrier.as_ref()?;
     let stamped = |site: &Site<'_>| site.annotation(keys::BARRIER_STAMP).is_some();
     // Created without Muster: nobody waits.
     if !seen.workload.sites().iter().any(stamped) {
@@ -85,29 +113,15 @@ pub(super) fn look(seen: &Seen<'_>, judged: &Judged) -> Option<BarrierStatus> {
         attempt: seen.workload.attempt(),
         round: child::round(seen.workload.meta()),
     };
-    let believed =
-        |waiter: &&Waiter| waiter.sealed == Sealed::Yes || carried.contains(&waiter.stamped);
-    let waiters: Vec<&Waiter> = seen.waiters.iter().filter(believed).collect();
-    let shown = match made(seen, &start).and_then(says) {
-        Some(OPENED) => Shown::Open,
-        Some(LATE) => Shown::Late,
-        _ => Shown::Nothing,
-    };
-    Some(status::status(barrier, start, &waiters, shown, seen.now))
+    Some((barrier, start))
 }
 
-/// The ConfigMap that is to be written. One that says who is missing is not written again with every
-/// change of that.
+/// The ConfigMap that must exist now.
 pub(super) fn wanted(seen: &Seen<'_>, status: Option<&BarrierStatus>) -> Option<DynamicObject> {
     let status = status?;
     let owner = judge::owner(seen.workload.facts(), &seen.origin());
     let says = status.says.as_ref()?;
-    let made = made(seen, &status.start);
-    let late = made.is_some_and(|made| self::says(made) == Some(LATE));
-    match says {
-        Says::Late(_) if late => None,
-        _ => Some(config_map(&status.start, &owner, says)),
-    }
+    Some(config_map(&status.start, &owner, says))
 }
 
 fn made<'s>(seen: &Seen<'s>, start: &BarrierStart) -> Option<&'s DynamicObject> {

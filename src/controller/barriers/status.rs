@@ -7,14 +7,18 @@ use k8s_openapi::jiff::Timestamp;
 
 use super::waiters::{Step, Waiter};
 use crate::controller::report::few::{cut, few};
-use crate::gang::{Barrier, BarrierStart};
+use crate::gang::{Barrier, BarrierStart, Target};
 
 /// So long before the first pod's time is over it is written down who is missing, so that the pod can
 /// say it.
 const AHEAD: Duration = Duration::from_secs(2);
 
+/// After its barrier has opened, or after it has come, a pod that can ask a replica has gone on long
+/// before.
+const PATIENCE: Duration = Duration::from_secs(5);
+
 /// The longest text of who is missing: it goes over the line, and into a termination message.
-const LONGEST: usize = 1000;
+pub(super) const LONGEST: usize = 1000;
 /// Of each who is missing.
 const EACH: usize = 200;
 
@@ -67,15 +71,16 @@ pub(crate) fn status(
     for waiter in own.iter().filter(|w| has_come(&w.step)) {
         *came.entry(&waiter.role).or_default() += 1;
     }
-    let all = barrier.targets.iter().all(|target| {
-        let came = came.get(target.role.as_str()).copied().unwrap_or(0);
-        came >= target.members
+    let wanted = wanted(barrier, &start, waiters);
+    let all = wanted.iter().all(|(role, wanted)| {
+        let came = came.get(role).copied().unwrap_or(0);
+        came >= *wanted
     });
     // Who has gone on was let through: a restart of Muster must not hold up the others.
     let passed = own.iter().any(|waiter| waiter.step == Step::Passed);
     let begun = own.iter().any(|waiter| has_come(&waiter.step));
     let mut status = BarrierStatus {
-        members: barrier.members(),
+        members: wanted.iter().map(|(_, wanted)| wanted).sum(),
         says: None,
         stragglers: Vec::new(),
         again: None,
@@ -84,25 +89,70 @@ pub(crate) fn status(
     };
     if shown == Shown::Open || passed || all && begun {
         status.says = Some(Says::Open);
-        let waits = |waiter: &&&Waiter| matches!(waiter.step, Step::Waits(_)) && !waiter.touched;
-        status.stragglers = own.iter().filter(waits).map(|w| w.pod.clone()).collect();
+        for waiter in own.iter().filter(|waiter| !waiter.touched) {
+            // One that has just come still asks.
+            let Step::Waits(since) = waiter.step else {
+                continue;
+            };
+            let waited = since.map_or(PATIENCE, |since| elapsed(since, now));
+            match PATIENCE.checked_sub(waited).filter(|left| !left.is_zero()) {
+                None => status.stragglers.push(waiter.pod.clone()),
+                Some(left) => status.again = Some(status.again.map_or(left, |a| a.min(left))),
+            }
+        }
+        return status;
+    }
+    if shown == Shown::Late {
+        // Those who gave up may be restarted: it is late all the same.
+        status.says = Some(Says::Late(missing(&wanted, &own, &came)));
         return status;
     }
     let first = own.iter().filter_map(|waiter| since(&waiter.step)).min();
     let Some(first) = first else {
         return status;
     };
-    let waited = Duration::try_from(now.duration_since(first)).unwrap_or_default();
-    let left = barrier.timeout.saturating_sub(AHEAD).saturating_sub(waited);
+    let left = barrier
+        .timeout
+        .saturating_sub(AHEAD)
+        .saturating_sub(elapsed(first, now));
     match left.is_zero() {
-        true => status.says = Some(Says::Late(missing(barrier, &own, &came))),
+        true => status.says = Some(Says::Late(missing(&wanted, &own, &came))),
         false => status.again = Some(left),
     }
     status
 }
 
+fn elapsed(since: Timestamp, now: Timestamp) -> Duration {
+    Duration::try_from(now.duration_since(since)).unwrap_or_default()
+}
+
+/// How many of each role must come. A workload that is resumed does not run again what was done before.
+fn wanted<'b>(
+    barrier: &'b Barrier,
+    start: &BarrierStart,
+    waiters: &[&Waiter],
+) -> Vec<(&'b str, u64)> {
+    let earlier = |waiter: &&&Waiter| {
+        let BarrierStart { uid, attempt, .. } = &waiter.start;
+        let same = *uid == start.uid && *attempt == start.attempt;
+        same && waiter.start.round < start.round && waiter.step == Step::Done
+    };
+    let mut done: HashMap<(&str, &str), u64> = HashMap::new();
+    for waiter in waiters.iter().filter(earlier) {
+        *done.entry((&waiter.role, &waiter.job)).or_default() += 1;
+    }
+    let of = |target: &'b Target| {
+        let done = done.iter().filter(|((role, _), _)| *role == target.role);
+        (
+            target.role.as_str(),
+            target.left(done.map(|(_, done)| *done)),
+        )
+    };
+    barrier.targets.iter().map(of).collect()
+}
+
 fn has_come(step: &Step) -> bool {
-    matches!(step, Step::Waits(_) | Step::Passed)
+    matches!(step, Step::Waits(_) | Step::Passed | Step::Done)
 }
 
 fn since(step: &Step) -> Option<Timestamp> {
@@ -113,10 +163,10 @@ fn since(step: &Step) -> Option<Timestamp> {
 }
 
 /// How many of how many came, and the first of those who did not, with the reason.
-fn missing(barrier: &Barrier, own: &[&Waiter], came: &HashMap<&str, u64>) -> String {
+fn missing(wanted: &[(&str, u64)], own: &[&Waiter], came: &HashMap<&str, u64>) -> String {
     let mut missing = Vec::new();
-    for target in &barrier.targets {
-        let of_role = || own.iter().filter(|waiter| waiter.role == target.role);
+    for (role, members) in wanted {
+        let of_role = || own.iter().filter(|waiter| waiter.role == *role);
         for waiter in of_role() {
             let reason = match &waiter.step {
                 Step::Unplaced(None) => "is not placed yet".to_owned(),
@@ -124,17 +174,18 @@ fn missing(barrier: &Barrier, own: &[&Waiter], came: &HashMap<&str, u64>) -> Str
                 Step::Starting(None) => "has not started yet".to_owned(),
                 Step::Starting(Some(why)) => format!("has not started: {why}"),
                 Step::GaveUp(_) => "has given up".to_owned(),
-                Step::Waits(_) | Step::Passed | Step::Gone => continue,
+                Step::Waits(_) | Step::Passed | Step::Done | Step::Gone => continue,
             };
             missing.push(cut(&format!("{} {reason}", waiter.pod), EACH));
         }
         let made = of_role().count() as u64;
-        if let Some(unmade) = target.members.checked_sub(made).filter(|more| *more > 0) {
-            missing.push(format!("{}: {unmade} not created yet", target.role));
+        if let Some(unmade) = members.checked_sub(made).filter(|more| *more > 0) {
+            missing.push(format!("{role}: {unmade} not created yet"));
         }
     }
     let came: u64 = came.values().sum();
-    let text = format!("{came} of {} members have started", barrier.members());
+    let members: u64 = wanted.iter().map(|(_, members)| members).sum();
+    let text = format!("{came} of {members} members have started");
     match few(missing.iter().map(String::as_str)) {
         missing if missing.is_empty() => text,
         missing => cut(&format!("{text}; {missing}"), LONGEST),
@@ -144,7 +195,7 @@ fn missing(barrier: &Barrier, own: &[&Waiter], came: &HashMap<&str, u64>) -> Str
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::gang::{Round, StampHash, Target};
+    use crate::gang::{Round, StampHash};
     use crate::workload::seen::Sealed;
 
     fn start(attempt: u32) -> BarrierStart {
@@ -158,9 +209,11 @@ mod tests {
     }
 
     fn barrier() -> Barrier {
-        let target = |role: &str, members| Target {
+        let target = |role: &str, pods| Target {
             role: role.to_owned(),
-            members,
+            jobs: 1,
+            pods,
+            completions: pods,
         };
         Barrier {
             timeout: Duration::from_secs(300),
@@ -173,6 +226,7 @@ mod tests {
             pod: pod.to_owned(),
             start: start(0),
             role: role.to_owned(),
+            job: format!("train-{role}-0"),
             stamped: StampHash::default(),
             sealed: Sealed::Yes,
             step,
@@ -225,6 +279,32 @@ mod tests {
     }
 
     #[test]
+    fn what_was_done_before_a_resume_is_not_waited_for() {
+        let mut all = [
+            waiter("driver", "d", Step::Done),
+            waiter("workers", "w0", Step::Done),
+            waiter("workers", "w1", Step::Gone),
+            waiter("workers", "w2", waits()),
+        ];
+        all[3].start.round = Round(1);
+        let waiters: Vec<&Waiter> = all.iter().collect();
+        let resumed = BarrierStart {
+            round: Round(1),
+            ..start(0)
+        };
+        let status = status(&barrier(), resumed, &waiters, Shown::Nothing, at(10));
+        assert_eq!((status.says, status.members), (Some(Says::Open), 1));
+    }
+
+    #[test]
+    fn a_pod_that_has_just_come_is_no_straggler() {
+        let early = [waiter("workers", "w0", waits())];
+        let status = look(&early, Shown::Open, 2);
+        assert_eq!(status.stragglers, [""; 0]);
+        assert_eq!(status.again, Some(Duration::from_secs(3)));
+    }
+
+    #[test]
     fn once_open_it_stays_open() {
         let one = [waiter("workers", "w0", waits())];
         let open = look(&one, Shown::Open, 10);
@@ -262,7 +342,7 @@ mod tests {
             waiter("workers", "w0", waits()),
             waiter("workers", "w1", waits()),
         ];
-        let late = look(&all, Shown::Late, 310);
+        let late = look(&all, Shown::Late, 10);
         assert_eq!(
             late.says,
             Some(Says::Late(

@@ -9,10 +9,12 @@ use futures::StreamExt as _;
 use k8s_openapi::api::core::v1::Pod;
 use kube::Client;
 use kube::api::{Api, Patch, PatchParams};
+use kube::core::DynamicObject;
 use serde_json::{Value, json};
 
 use super::status::{BarrierStatus, Says};
 use crate::controller::cache::expiring::Expiring;
+use crate::controller::decide::Actions;
 use crate::gang::keys;
 
 /// After its barrier has opened, a pod that can ask a replica has gone on long before.
@@ -24,23 +26,53 @@ const MOST: usize = 500;
 /// A barrier that was opened so long ago has no stragglers that a write would help.
 const REMEMBERED: Duration = Duration::from_secs(600);
 
-/// When the barriers of the last minutes were first seen open, by name.
-pub(crate) struct Stragglers(Mutex<Expiring<String, Instant>>);
+/// Who is missing is not written down more often than this.
+const LATE: Duration = Duration::from_secs(10);
+
+/// What was done for barriers of the last minutes, by name.
+pub(crate) struct Stragglers {
+    /// When each was first seen open.
+    opened: Mutex<Expiring<String, Instant>>,
+    /// For which it was written down who is missing.
+    late: Mutex<Expiring<String, ()>>,
+}
 
 impl Default for Stragglers {
     fn default() -> Self {
-        Self(Mutex::new(Expiring::new(REMEMBERED)))
+        Self {
+            opened: Mutex::new(Expiring::new(REMEMBERED)),
+            late: Mutex::new(Expiring::new(LATE)),
+        }
     }
 }
 
 impl Stragglers {
+    /// Takes back that it is to be written down who is missing, where that was done a moment ago; then
+    /// when to look again.
+    pub(crate) fn hold_back(&self, actions: &mut Actions) -> Option<Duration> {
+        let status = actions.barrier.as_ref()?;
+        let (name, now) = (status.start.name(), Instant::now());
+        if !matches!(status.says, Some(Says::Late(_))) {
+            return None;
+        }
+        let named = |object: &DynamicObject| object.metadata.name.as_deref() == Some(&name);
+        let at = actions.apply.iter().position(named)?;
+        let mut late = self.late.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(((), left)) = late.get(&name, now) {
+            actions.apply.remove(at);
+            return Some(left);
+        }
+        late.insert(name, (), now);
+        None
+    }
+
     /// Those who are to be told now, or when to look again.
     pub(crate) fn due<'s>(&self, status: &'s BarrierStatus) -> Result<&'s [String], Duration> {
         if status.says != Some(Says::Open) || status.stragglers.is_empty() {
             return Ok(&[]);
         }
         let (name, now) = (status.start.name(), Instant::now());
-        let mut opened = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
         let since = match opened.get(&name, now) {
             Some((since, _)) => *since,
             None => {

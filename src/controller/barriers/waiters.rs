@@ -12,6 +12,9 @@ use crate::gang::{BarrierStart, Seals, StampHash, keys};
 use crate::workload::child::{self, Proof};
 use crate::workload::seen::Sealed;
 
+/// The label that Kubernetes writes on the pods of a Job.
+const JOB: &str = "batch.kubernetes.io/job-name";
+
 /// A pod as the watch reads it, until a [`Waiter`] is made of it.
 pub type WaitingPod = Object<PodSpec, PodStatus>;
 
@@ -73,6 +76,8 @@ pub struct Waiter {
     pub(crate) start: BarrierStart,
     /// Which of the targets it is of.
     pub(crate) role: String,
+    /// Its Job.
+    pub(crate) job: String,
     pub(crate) stamped: StampHash,
     pub(crate) sealed: Sealed,
     pub(crate) step: Step,
@@ -93,6 +98,8 @@ pub(crate) enum Step {
     GaveUp(Option<Timestamp>),
     /// Its container was told to go on.
     Passed,
+    /// It has ended well.
+    Done,
     /// It is being deleted, or has failed: no member.
     Gone,
 }
@@ -112,6 +119,7 @@ pub(crate) fn read(pod: &WaitingPod, seals: &Seals) -> Option<Waiter> {
         touched: touched.is_some_and(|name| *name == start.name()),
         start,
         role: pod.labels().get(keys::BARRIER)?.clone(),
+        job: pod.labels().get(JOB).cloned().unwrap_or_default(),
         stamped,
         sealed,
         step: step(pod),
@@ -124,7 +132,7 @@ fn step(pod: &WaitingPod) -> Step {
     match status.phase.as_deref() {
         _ if pod.metadata.deletion_timestamp.is_some() => return Step::Gone,
         Some("Failed") => return Step::Gone,
-        Some("Succeeded") => return Step::Passed,
+        Some("Succeeded") => return Step::Done,
         _ => {}
     }
     if pod.spec.node_name.is_none() {

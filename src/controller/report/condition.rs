@@ -46,6 +46,7 @@ enum Reason {
     BarrierOpen,
     BarrierWaiting,
     BarrierTimedOut,
+    BarrierRefused,
 }
 
 impl Reason {
@@ -60,6 +61,7 @@ impl Reason {
             Self::BarrierOpen => "BarrierOpened",
             Self::BarrierWaiting => "BarrierWaiting",
             Self::BarrierTimedOut => "BarrierTimedOut",
+            Self::BarrierRefused => "BarrierRefused",
         }
     }
 
@@ -67,7 +69,7 @@ impl Reason {
         match self {
             Self::Scheduled | Self::BarrierOpen => "True",
             Self::Waiting | Self::Broken | Self::Suspended | Self::Refused | Self::Idle => "False",
-            Self::BarrierWaiting | Self::BarrierTimedOut => "False",
+            Self::BarrierWaiting | Self::BarrierTimedOut | Self::BarrierRefused => "False",
         }
     }
 }
@@ -107,10 +109,19 @@ impl Condition {
         })
     }
 
-    /// How a start barrier stands; `None` before anybody waits.
-    fn of_barrier(status: &BarrierStatus) -> Option<Self> {
+    /// How a start barrier stands; `None` before anybody has waited. `refused` is why it does not open
+    /// although it should.
+    fn of_barrier(
+        status: &BarrierStatus,
+        refused: Option<&str>,
+        shown: Option<&Value>,
+    ) -> Option<Self> {
         let members = status.members;
         let (reason, message) = match &status.says {
+            Some(_) if refused.is_some() => (
+                Reason::BarrierRefused,
+                refused.unwrap_or_default().to_owned(),
+            ),
             Some(Says::Open) => (
                 Reason::BarrierOpen,
                 format!("{members} of {members} members have started"),
@@ -119,7 +130,7 @@ impl Condition {
                 Reason::BarrierTimedOut,
                 format!("the start barrier did not open in time: {missing}"),
             ),
-            None if status.begun => (
+            None if status.begun || shown.is_some() => (
                 Reason::BarrierWaiting,
                 "main containers wait until all members have started".to_owned(),
             ),
@@ -214,30 +225,30 @@ impl Conditions {
         &self,
         workload: &Stored,
         status: &BarrierStatus,
+        refused: Option<&str>,
     ) -> (ConditionUpdate, Report) {
         let mut report = Report::default();
-        let Some(condition) = Condition::of_barrier(status) else {
-            return (ConditionUpdate::NotNeeded, report);
-        };
         let shown = workload.condition(BARRIER);
         let shown = shown.as_ref();
-        // Who is missing changes, and is told once.
-        let told = |shown: &Value| {
-            let reason = condition.reason == Reason::BarrierTimedOut;
-            reason && shown["reason"] == condition.reason.as_str()
+        let Some(condition) = Condition::of_barrier(status, refused, shown) else {
+            return (ConditionUpdate::NotNeeded, report);
         };
-        if shown.is_some_and(|shown| condition.is(shown) || told(shown)) {
+        if shown.is_some_and(|shown| condition.is(shown)) {
             return (ConditionUpdate::NotNeeded, report);
         }
-        let (reason, message) = (condition.reason.as_str(), condition.message.clone());
-        let opened = condition.reason == Reason::BarrierOpen;
-        let late = condition.reason == Reason::BarrierTimedOut;
+        let Condition {
+            reason, message, ..
+        } = condition.clone();
+        // Who is missing changes, and is told once.
+        let told = shown.is_some_and(|shown| shown["reason"] == reason.as_str());
         let update = self.settle(workload, condition, shown);
-        if matches!(update, ConditionUpdate::Write(_)) {
-            if opened {
-                report.tell(reason, message);
-            } else if late {
-                report.warn(reason, message);
+        if !told && matches!(update, ConditionUpdate::Write(_)) {
+            match reason {
+                Reason::BarrierOpen => report.tell(reason.as_str(), message),
+                Reason::BarrierTimedOut | Reason::BarrierRefused => {
+                    report.warn(reason.as_str(), message);
+                }
+                _ => {}
             }
         }
         (update, report)

@@ -22,18 +22,17 @@ pub(crate) fn timeout(
     Some(Located::new(timeout, at.key(keys::START_BARRIER)))
 }
 
-/// Refuses containers and volumes of the barrier's names, unless Muster has put them there.
-pub(crate) fn check_names(
-    template: &PodTemplate<'_>,
-    at: &FieldPath,
-    errors: &mut Vec<FieldError>,
-) {
+/// Refuses containers and volumes of the barrier's names, unless Muster has put them there, and pods that
+/// cannot have its container.
+pub(crate) fn check_pods(template: &PodTemplate<'_>, at: &FieldPath, errors: &mut Vec<FieldError>) {
     let meta = template.metadata.as_ref();
-    if meta.is_some_and(|meta| meta.annotation(keys::BARRIER_STAMP).is_some()) {
-        return;
-    }
+    let ours = meta.is_some_and(|meta| meta.annotation(keys::BARRIER_STAMP).is_some());
     let pod = &template.spec;
     let at = at.child("spec");
+    if pod.is_windows() {
+        let why = "the container of a start barrier is one for Linux; leave these pods out of it";
+        errors.push(FieldError::forbidden(at.child("os"), why));
+    }
     let reserved = |list: &str, i: usize| {
         let detail = "the name is reserved for the start barrier; choose another";
         FieldError::forbidden(at.child(list).index(i).child("name"), detail)
@@ -43,12 +42,15 @@ pub(crate) fn check_names(
         ("initContainers", pod.init_containers.read().0),
     ];
     for (list, containers) in containers {
+        if ours && list == "initContainers" {
+            continue;
+        }
         let named = containers.iter().enumerate();
         let named = named.filter(|(_, c)| c.name == CONTAINER);
         errors.extend(named.map(|(i, _)| reserved(list, i)));
     }
     let volumes = pod.volumes.read();
     let volumes = volumes.iter().enumerate();
-    let volumes = volumes.filter(|(_, v)| [VOLUME, CLOCK_VOLUME].contains(&&*v.name));
+    let volumes = volumes.filter(|(_, v)| !ours && [VOLUME, CLOCK_VOLUME].contains(&&*v.name));
     errors.extend(volumes.map(|(i, _)| reserved("volumes", i)));
 }

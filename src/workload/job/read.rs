@@ -99,13 +99,15 @@ fn barrier(
     errors: &mut Vec<FieldError>,
 ) -> Option<Barrier> {
     let timeout = declaration::barrier::timeout(&job.metadata, annotations, errors)?;
-    declaration::barrier::check_names(&job.spec.template, &template_path(), errors);
+    declaration::barrier::check_pods(&job.spec.template, &template_path(), errors);
     check_selector(job, &format!("the barrier of {}", timeout.at), errors);
     Some(Barrier {
         timeout: timeout.value?,
         targets: vec![Target {
             role: ROLE.to_owned(),
-            members: job.pods(),
+            jobs: 1,
+            pods: job.pods(),
+            completions: job.completions(),
         }],
     })
 }

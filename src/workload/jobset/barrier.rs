@@ -71,11 +71,13 @@ pub(crate) fn read(
     );
     for position in &positions {
         let template = jobs[*position].pods_template();
-        barrier::check_names(template, &pods_path(*position), errors);
+        barrier::check_pods(template, &pods_path(*position), errors);
     }
     let target = |i: &usize| Target {
         role: jobs[*i].name.to_string(),
-        members: jobs[*i].pods(),
+        jobs: jobs[*i].jobs(),
+        pods: jobs[*i].pods_per_job(),
+        completions: jobs[*i].completions_per_job(),
     };
     Some(Barrier {
         timeout: declared.timeout?,

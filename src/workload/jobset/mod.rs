@@ -169,6 +169,7 @@ fn sites<'o>(index: usize, job: &'o ReplicatedJob<'o>) -> [Site<'o>; 2] {
             path: path(inner),
             at: pods_path(index),
             missing: missing(&[
+                (outer, template.present),
                 (spec, template.spec.present),
                 (inner, template.spec.template.present),
                 (pod_spec, pods.spec.present),

@@ -55,6 +55,8 @@ pub fn all() -> Vec<Test> {
         test(barrier::lives::each_attempt_waits_for_its_own_pods),
         test(barrier::lives::suspension_closes_and_a_resume_opens_anew),
         test(barrier::lives::a_replaced_pod_goes_straight_through),
+        test(barrier::lives::a_resumed_workload_does_not_wait_for_what_is_done),
+        test(barrier::a_barrier_whose_configmap_is_refused_says_so),
         test(trust::a_forged_stamp_makes_nothing_and_a_lost_key_strands_nothing),
         test(trust::a_sealed_stamp_that_was_never_stored_makes_nothing),
         test(harness::jobset_is_defaulted_by_its_own_webhook),

@@ -80,6 +80,53 @@ pub async fn suspension_closes_and_a_resume_opens_anew(sandbox: Sandbox) -> Resu
     Ok(())
 }
 
+/// A Job that is done does not run again, and nobody waits for it.
+pub async fn a_resumed_workload_does_not_wait_for_what_is_done(sandbox: Sandbox) -> Result<()> {
+    sandbox.nodes(1, 2).await?;
+    let workers = group("workers", 2, 1, "");
+    sandbox
+        .apply(&jobset(BARRIER, "suspend: false", &[workers]))
+        .await?;
+    let mut first = sandbox.waiters(2).await?;
+    let before: Vec<String> = first.iter().map(|waiter| waiter.pod.clone()).collect();
+    all_pass(&sandbox, &mut first).await?;
+    sandbox.pods_run(2).await?;
+    sandbox.annotate(&before[0], "fake/outcome=succeed").await?;
+    sandbox
+        .wait_for("the first Job to end", async || {
+            let pods = sandbox.pods().await?;
+            let done = |pod: &&Pod| {
+                pod.status.as_ref().and_then(|s| s.phase.as_deref()) == Some("Succeeded")
+            };
+            ensure!(pods.iter().filter(done).count() == 1, "it runs");
+            Ok(())
+        })
+        .await?;
+    sandbox
+        .patch_jobset(json!({"spec": {"suspend": true}}))
+        .await?;
+    sandbox
+        .wait_for("the barrier to go", async || {
+            let made = sandbox.barriers().await?;
+            ensure!(made.is_empty(), "{made:?}");
+            Ok(())
+        })
+        .await?;
+    sandbox
+        .barrier_is(super::super::samples::JOBSET, "BarrierWaiting")
+        .await?;
+    sandbox
+        .patch_jobset(json!({"spec": {"suspend": false}}))
+        .await?;
+    let mut second = sandbox.waiters_but(&before, 1).await?;
+    all_pass(&sandbox, &mut second).await?;
+    let note = sandbox
+        .barrier_is(super::super::samples::JOBSET, "BarrierOpened")
+        .await?;
+    ensure!(note == "1 of 1 members have started", "{note}");
+    Ok(())
+}
+
 /// After the barrier has opened nobody waits: a pod that is replaced, or a Job that restarts alone.
 pub async fn a_replaced_pod_goes_straight_through(sandbox: Sandbox) -> Result<()> {
     sandbox.nodes(1, 3).await?;

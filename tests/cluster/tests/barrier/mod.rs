@@ -190,3 +190,24 @@ spec:
     );
     Ok(())
 }
+
+/// A quota or a policy: the condition must not say that it is open.
+pub async fn a_barrier_whose_configmap_is_refused_says_so(sandbox: Sandbox) -> Result<()> {
+    sandbox.nodes(1, 2).await?;
+    let named = "!object.metadata.name.startsWith('train-barrier')";
+    sandbox.deny(("", "v1", "configmaps"), named).await?;
+    let annotations = "muster.dev/start-barrier: 60s";
+    sandbox
+        .apply(&jobset(annotations, "", &[group("workers", 1, 2, "")]))
+        .await?;
+    let mut waiters = sandbox.waiters(2).await?;
+    let message = sandbox
+        .barrier_is(super::samples::JOBSET, "BarrierRefused")
+        .await?;
+    ensure!(
+        message.starts_with("the start barrier does not open: ConfigMap train-barrier-0-"),
+        "{message}"
+    );
+    sandbox.told("BarrierRefused").await?;
+    nobody_passes(&mut waiters, Duration::from_millis(500)).await
+}

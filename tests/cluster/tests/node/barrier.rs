@@ -210,7 +210,7 @@ fn said(pod: &Pod) -> Option<(i32, String)> {
 async fn times_out(sandbox: &Sandbox, policy: &str, restarts: i32) -> Result<()> {
     let barrier = "muster.dev/start-barrier: 6s";
     let jobset =
-        late(sandbox, barrier, policy, &["now"], "").replace("backoffLimit: 0", "backoffLimit: 4");
+        late(sandbox, barrier, policy, &["now"], "").replace("backoffLimit: 0", "backoffLimit: 20");
     sandbox.apply(&jobset).await?;
     let said = sandbox
         .wait_for("a container to give up", async || {
@@ -235,10 +235,11 @@ pub async fn a_pod_that_gives_up_fails_with_the_reason(sandbox: Sandbox) -> Resu
 
 /// Kubelet restarts it in place: the second time it does not wait six seconds again.
 pub async fn a_container_that_is_restarted_fails_at_once(sandbox: Sandbox) -> Result<()> {
-    times_out(&sandbox, "OnFailure", 1).await?;
+    // After the second restart, what kubelet remembers is the first one's run.
+    times_out(&sandbox, "OnFailure", 2).await?;
     let pods = sandbox.pods().await?;
     let mut restarted = pods.iter().filter_map(|pod| {
-        let own = status(pod, INIT).filter(|own| own.restart_count > 0)?;
+        let own = status(pod, INIT).filter(|own| own.restart_count > 1)?;
         let states = [own.state.as_ref(), own.last_state.as_ref()];
         let ended = states
             .into_iter()
