@@ -27,7 +27,7 @@ pub async fn each_attempt_waits_for_its_own_pods(sandbox: Sandbox) -> Result<()>
             .collect::<Vec<_>>(),
     );
     all_pass(&sandbox, &mut first).await?;
-    sandbox.pods_run(3).await?;
+    sandbox.started(3).await?;
     // One pod fails, and JobSet restarts all of them; the new ones have room for two.
     let late = sandbox.cordon_some(1).await?;
     sandbox.annotate(&before[0], "fake/outcome=fail").await?;
@@ -39,7 +39,7 @@ pub async fn each_attempt_waits_for_its_own_pods(sandbox: Sandbox) -> Result<()>
     sandbox.uncordon_some(late).await?;
     second.extend(sandbox.waiters_but(&others, 1).await?);
     all_pass(&sandbox, &mut second).await?;
-    sandbox.pods_run(3).await?;
+    sandbox.started(3).await?;
     sandbox
         .wait_for("the old barrier to go", async || {
             let made = sandbox.barriers().await?;
@@ -59,7 +59,7 @@ pub async fn suspension_closes_and_a_resume_opens_anew(sandbox: Sandbox) -> Resu
     let barrier = first[0].barrier.clone();
     let before: Vec<String> = first.iter().map(|waiter| waiter.pod.clone()).collect();
     all_pass(&sandbox, &mut first).await?;
-    sandbox.pods_run(2).await?;
+    sandbox.started(2).await?;
     sandbox
         .patch_jobset(json!({"spec": {"suspend": true}}))
         .await?;
@@ -76,7 +76,7 @@ pub async fn suspension_closes_and_a_resume_opens_anew(sandbox: Sandbox) -> Resu
     let mut second = sandbox.waiters_but(&before, 2).await?;
     ensure!(second[0].barrier != barrier, "the same barrier");
     all_pass(&sandbox, &mut second).await?;
-    sandbox.pods_run(2).await?;
+    sandbox.started(2).await?;
     Ok(())
 }
 
@@ -90,7 +90,7 @@ pub async fn a_resumed_workload_does_not_wait_for_what_is_done(sandbox: Sandbox)
     let mut first = sandbox.waiters(2).await?;
     let before: Vec<String> = first.iter().map(|waiter| waiter.pod.clone()).collect();
     all_pass(&sandbox, &mut first).await?;
-    sandbox.pods_run(2).await?;
+    sandbox.started(2).await?;
     sandbox.annotate(&before[0], "fake/outcome=succeed").await?;
     sandbox
         .wait_for("the first Job to end", async || {
@@ -135,12 +135,12 @@ pub async fn a_replaced_pod_goes_straight_through(sandbox: Sandbox) -> Result<()
     let mut waiters = sandbox.waiters(3).await?;
     let before: Vec<String> = waiters.iter().map(|waiter| waiter.pod.clone()).collect();
     all_pass(&sandbox, &mut waiters).await?;
-    sandbox.pods_run(3).await?;
+    sandbox.started(3).await?;
     let pods: Api<Pod> = Api::namespaced(sandbox.client(), &sandbox.namespace);
     pods.delete(&before[0], &DeleteParams::default()).await?;
     let mut replaced = sandbox.waiters_but(&before, 1).await?;
     all_pass(&sandbox, &mut replaced).await?;
-    sandbox.pods_run(3).await?;
+    sandbox.started(3).await?;
     Ok(())
 }
 

@@ -99,7 +99,7 @@ pub async fn main_containers_start_when_the_last_target_has_come(sandbox: Sandbo
     sandbox
         .barrier_is(super::samples::JOBSET, "BarrierOpened")
         .await?;
-    sandbox.pods_run(6).await?;
+    sandbox.started(6).await?;
     sandbox
         .annotate_pods(json!({"fake/outcome": "succeed"}))
         .await?;
@@ -123,7 +123,7 @@ pub async fn a_gang_waits_at_its_barrier_too(sandbox: Sandbox) -> Result<()> {
     sandbox.nodes(1, 1).await?;
     let mut waiters = sandbox.waiters(3).await?;
     all_pass(&sandbox, &mut waiters).await?;
-    sandbox.pods_run(3).await?;
+    sandbox.started(3).await?;
     Ok(())
 }
 

@@ -159,6 +159,20 @@ impl Sandbox {
         pods.iter().map(|pod| Waiter::start(self, pod)).collect()
     }
 
+    /// Waits until the main containers of so many pods run.
+    pub async fn started(&self, count: usize) -> Result<()> {
+        self.wait_for(&format!("{count} running pods"), async || {
+            let pods = self.pods().await?;
+            let runs = |pod: &&Pod| {
+                pod.status.as_ref().and_then(|s| s.phase.as_deref()) == Some("Running")
+            };
+            let running = pods.iter().filter(runs).count();
+            ensure!(running == count, "{running} run");
+            Ok(())
+        })
+        .await
+    }
+
     /// What a kubelet says when a container has ended well.
     pub async fn went_on(&self, waiter: &Waiter) -> Result<()> {
         self.annotate(&waiter.pod, "fake/passed=true").await
