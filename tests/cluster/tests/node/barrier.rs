@@ -157,6 +157,8 @@ async fn proposal(sandbox: &Sandbox) -> Result<Duration> {
     sandbox.label_node(&key(sandbox), Some("true")).await?;
     sandbox.apply(&jobset).await?;
     sandbox.at_barrier("wait", PODS).await?;
+    // Kubelet looks at a pod that has just changed; those who wait for a node pool have not for long.
+    tokio::time::sleep(Duration::from_secs(5)).await;
     let start = Instant::now();
     sandbox
         .apply("{apiVersion: v1, kind: ConfigMap, metadata: {name: gate}, data: {started: 'true'}}")
