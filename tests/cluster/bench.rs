@@ -112,6 +112,8 @@ pub async fn run(cluster: Arc<Cluster>) -> Result<()> {
         // The first one leads: it is not the one that is killed.
         tokio::time::sleep(Duration::from_secs(2)).await;
     }
+    let memory: Vec<u64> = replicas.iter().filter_map(|r| r.process.memory()).collect();
+    println!("the replicas use {memory:?} MiB before");
     for kill in [Kill::Nobody, Kill::Follower] {
         measure(&cluster, &mut replicas, kill, &waiters).await?;
     }

@@ -153,9 +153,10 @@ impl Module {
             // As the release builds: no C compiler needed.
             .env("CGO_ENABLED", "0")
             .env("GOWORK", "off")
-            // The compiler collects its garbage less often: a sixth less CPU time, measured with
-            // the group mpi (178 s for 213 s), for a few hundred MiB more.
-            .env("GOGC", "400");
+            // The compiler does not collect its garbage while it has memory: a quarter less CPU
+            // time, measured with the group mpi (152 s for 213 s).
+            .env("GOGC", "off")
+            .env("GOMEMLIMIT", "3GiB");
         let progress = Progress::start(program);
         let compiler = group.spawn(&format!("build-{program}"), command, Vec::new())?;
         let status = progress.until(|| compiler.exited());

@@ -262,7 +262,7 @@ pub async fn an_upgrade_may_drop_a_webhook_and_keeps_the_bundle(sandbox: Sandbox
     installed.kubectl_apply(&object)?;
     let after = configurations(&installed).await?.remove(1);
     let hooks = after.data["webhooks"].as_array().context("no webhooks")?;
-    assert_eq!(hooks.len(), 6);
+    assert_eq!(hooks.len(), 7);
     for hook in hooks {
         ensure!(hook["clientConfig"]["caBundle"].is_string(), "{hook}");
     }
