@@ -28,6 +28,9 @@ use super::line::{Answer, LATE, Lines, Question};
 const LOOK: Duration = Duration::from_millis(500);
 /// For a connection, and for the last answer when the time is over.
 const PATIENCE: Duration = Duration::from_secs(2);
+/// For the handshake: where a replica is gone, all who waited there come to another one at once, and who
+/// gives up too soon only comes again.
+const HANDSHAKE: Duration = Duration::from_secs(10);
 /// A replica may be gone without a word: after about so long another one is asked.
 const ASK_AGAIN: Duration = Duration::from_secs(300);
 /// After a replica that could not be asked: at first and at most.
@@ -271,8 +274,7 @@ impl Replicas {
         question: &Question,
         mut late: watch::Receiver<bool>,
     ) -> io::Result<Answer> {
-        let connected = tokio::time::timeout(PATIENCE, self.connect(server));
-        let mut lines = Lines::new(connected.await.map_err(io::Error::from)??);
+        let mut lines = Lines::new(self.connect(server).await?);
         say(&mut lines.stream, question).await?;
         let line = tokio::select! {
             line = lines.read() => Some(line?),
@@ -299,9 +301,11 @@ impl Replicas {
             .to_owned();
         let name = ServerName::try_from(host);
         let name = name.map_err(|error: InvalidDnsNameError| io::Error::other(error))?;
-        let stream = TcpStream::connect(server).await?;
+        let connected = tokio::time::timeout(PATIENCE, TcpStream::connect(server));
+        let stream = connected.await.map_err(io::Error::from)??;
         stream.set_nodelay(true)?;
-        self.tls.connect(name, stream).await
+        let shaken = tokio::time::timeout(HANDSHAKE, self.tls.connect(name, stream));
+        shaken.await.map_err(io::Error::from)?
     }
 }
 
