@@ -119,9 +119,11 @@ impl Waiting {
 
     /// Why the pod would not wait at its barrier, if so.
     fn lacks(&self) -> Option<FieldError> {
-        let told = self.told.iter().take(1).collect::<Vec<_>>();
+        // Which barrier it is; whom it asks may have changed since the first phase.
+        let barrier = self.told.first();
         let asks = self.container.as_ref();
-        let asks = asks.is_some_and(|(_, variables)| told.iter().all(|t| variables.contains(t)));
+        let asks =
+            asks.is_some_and(|(_, variables)| barrier.is_some_and(|told| variables.contains(told)));
         let shows = self.volume.as_ref().and_then(|(_, shows)| shows.as_deref());
         (!asks || shows != Some(&self.barrier)).then(|| {
             let at = FieldPath::new("spec").child("initContainers");

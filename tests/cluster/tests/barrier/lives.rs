@@ -29,14 +29,14 @@ pub async fn each_attempt_waits_for_its_own_pods(sandbox: Sandbox) -> Result<()>
     all_pass(&sandbox, &mut first).await?;
     sandbox.started(3).await?;
     // One pod fails, and JobSet restarts all of them; the new ones have room for two.
-    let late = sandbox.cordon_some(1).await?;
+    let late = sandbox.fill(1).await?;
     sandbox.annotate(&before[0], "fake/outcome=fail").await?;
     let mut second = sandbox.waiters_but(&before, 2).await?;
     ensure!(second[0].barrier != barrier, "{barrier} is open already");
     nobody_passes(&mut second, Duration::from_secs(2)).await?;
     let mut others = before.clone();
     others.extend(second.iter().map(|waiter| waiter.pod.clone()));
-    sandbox.uncordon_some(late).await?;
+    sandbox.make_room(late).await?;
     second.extend(sandbox.waiters_but(&others, 1).await?);
     all_pass(&sandbox, &mut second).await?;
     sandbox.started(3).await?;
@@ -146,7 +146,7 @@ pub async fn a_replaced_pod_goes_straight_through(sandbox: Sandbox) -> Result<()
 
 impl Sandbox {
     /// Takes room away for so many one-CPU pods, with a pod of somebody else.
-    async fn cordon_some(&self, cpus: u32) -> Result<String> {
+    async fn fill(&self, cpus: u32) -> Result<String> {
         let name = format!("filler-{cpus}");
         let pod = format!(
             "
@@ -154,16 +154,14 @@ apiVersion: v1
 kind: Pod
 metadata: {{name: {name}}}
 spec:
-  priority: 0
   containers: [{{name: main, image: filler, resources: {{requests: {{cpu: '{cpus}'}}}}}}]
 "
         );
-        let pod = pod.replace("  priority: 0\n", "");
         self.apply(&pod).await?;
         Ok(name)
     }
 
-    async fn uncordon_some(&self, name: String) -> Result<()> {
+    async fn make_room(&self, name: String) -> Result<()> {
         let pods: Api<Pod> = Api::namespaced(self.client(), &self.namespace);
         pods.delete(&name, &DeleteParams::default()).await?;
         Ok(())
