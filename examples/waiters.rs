@@ -25,7 +25,7 @@ fn main() -> Result<()> {
     let [count, out, trigger @ ..] = &args[..] else {
         anyhow::bail!("waiters COUNT OUT [TRIGGER]");
     };
-    let runtime = tokio::runtime::Builder::new_current_thread()
+    let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()?;
     let trigger = trigger.first().map(PathBuf::from);

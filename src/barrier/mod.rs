@@ -12,6 +12,7 @@
 //! - [`line`]: what is spoken between `muster wait` and the replicas.
 //! - [`release`]: which barriers are open, as a replica knows it.
 //! - [`port`]: where the replicas are asked.
+//! - [`tickets`]: by which a pod that comes from another replica is known.
 //! - [`wait`]: `muster wait`.
 //!
 //! Who has come and when a barrier opens the reconciler decides (`controller::barriers`).
@@ -22,4 +23,5 @@ pub mod port;
 pub mod release;
 #[cfg(test)]
 mod tests;
+mod tickets;
 pub mod wait;

@@ -4,7 +4,7 @@
 //! what he wants and show a token for it; only then may he wait, and he hears nothing but whether his
 //! barrier is open, or at the end of his time who is missing.
 
-use std::io;
+use std::io::{self, Write as _};
 use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -13,18 +13,18 @@ use std::time::Duration;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustls::ServerConfig;
-use rustls::crypto::ring;
 use rustls::server::NoServerSessionStorage;
 use rustls::version::TLS13;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, ReadBuf};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
-use super::line::{Answer, LATE, Lines, Question};
+use super::line::{Answer, LATE, Lines, Question, provider};
 use super::release::{Barriers, Key, State};
+use super::tickets::Tickets;
 use crate::certs::Certificates;
 use crate::controller::Cluster;
 use crate::gang::seal::Verdict;
@@ -50,6 +50,11 @@ const MOST_READ: usize = 4_096;
 /// Handshakes at a time: more would only wait for the processor, with all that they need.
 const HANDSHAKES: usize = 256;
 
+/// Connections that wait to be accepted; the system takes its own bound (`somaxconn`) where that is
+/// lower. Where a replica dies, all who waited there come at once, and one that is dropped here tries
+/// again only after a second.
+const BACKLOG: u32 = 16_384;
+
 /// A pod asks again by then, and one whose node has died never does.
 const LONGEST_WAIT: Duration = Duration::from_secs(15 * 60);
 
@@ -65,24 +70,23 @@ pub struct Port {
 
 impl Port {
     /// Takes the port. Clients that connect now wait until it is served.
-    pub async fn bind(
+    pub fn bind(
         address: SocketAddr,
         certificates: Arc<Certificates>,
         barriers: Barriers,
         cluster: Cluster,
     ) -> io::Result<Self> {
         let most = usize::try_from(files().saturating_sub(OTHER_FILES)).unwrap_or(MAX_WAITING);
-        let provider = Arc::new(ring::default_provider());
-        let mut config = ServerConfig::builder_with_provider(provider)
+        let mut config = ServerConfig::builder_with_provider(Arc::new(provider()))
             .with_protocol_versions(&[&TLS13])
             .map_err(io::Error::other)?
             .with_no_client_auth()
             .with_cert_resolver(certificates);
-        // Each pod connects once: nobody would use a ticket.
-        config.send_tls13_tickets = 0;
+        config.send_tls13_tickets = 1;
+        config.ticketer = Arc::new(Tickets(Arc::clone(&cluster)));
         config.session_storage = Arc::new(NoServerSessionStorage {});
         Ok(Self {
-            listener: TcpListener::bind(address).await?,
+            listener: listen(address)?,
             tls: TlsAcceptor::from(Arc::new(config)),
             barriers,
             cluster,
@@ -133,6 +137,16 @@ impl Port {
     }
 }
 
+fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = match address {
+        SocketAddr::V4(_) => TcpSocket::new_v4()?,
+        SocketAddr::V6(_) => TcpSocket::new_v6()?,
+    };
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
+}
+
 /// As many open files as the system allows: each pod that waits is one, and containerd 2 gives a
 /// process 1,024 of them unless it asks.
 fn files() -> u64 {
@@ -157,7 +171,8 @@ fn place(places: &Arc<Share>, peer: IpAddr) -> Option<Part> {
     Some(place)
 }
 
-type Stream = Lines<TlsStream<Metered>>;
+/// Boxed: what a pod that waits needs is held once, not in every future that it is handed to.
+type Stream = Lines<Box<TlsStream<Metered>>>;
 
 async fn ask(tls: TlsAcceptor, stream: TcpStream) -> io::Result<(Stream, Question)> {
     stream.set_nodelay(true)?;
@@ -165,7 +180,7 @@ async fn ask(tls: TlsAcceptor, stream: TcpStream) -> io::Result<(Stream, Questio
         stream,
         left: MOST_READ,
     };
-    let mut stream = Lines::new(Box::pin(tls.accept(stream)).await?);
+    let mut stream = Lines::new(Box::new(Box::pin(tls.accept(stream)).await?));
     let line = stream.read().await?;
     let question = Question::read(&line);
     let question = question.ok_or_else(|| io::Error::other("it asks for nothing known"))?;
@@ -180,11 +195,17 @@ async fn answer(mut stream: Stream, question: Question, barriers: &Barriers, clu
             None => return,
         },
     };
-    let line = format!("{answer}\n");
-    let told = stream.stream.write_all(line.as_bytes()).await;
-    if let Err(error) = told.and(stream.stream.shutdown().await) {
+    if let Err(error) = tell(&mut stream.stream, &answer).await {
         tracing::debug!(%error, "a pod left before it was answered");
     }
+}
+
+/// The answer and the end, in one packet.
+async fn tell(stream: &mut TlsStream<Metered>, answer: &Answer) -> io::Result<()> {
+    let tls = stream.get_mut().1;
+    tls.writer().write_all(format!("{answer}\n").as_bytes())?;
+    tls.send_close_notify();
+    stream.flush().await
 }
 
 fn check(question: &Question, barriers: &Barriers, cluster: &Cluster) -> Result<Key, Answer> {
@@ -260,5 +281,23 @@ impl AsyncWrite for Metered {
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The usual backlog is 1,024: whoever comes then waits a second for nothing.
+    #[tokio::test]
+    async fn two_thousand_pods_that_come_at_once_are_let_in() {
+        files();
+        let listener = listen("127.0.0.1:0".parse().unwrap()).unwrap();
+        let address = listener.local_addr().unwrap();
+        let mut streams = Vec::new();
+        for _ in 0..2_000 {
+            let stream = tokio::time::timeout(DEADLINE / 20, TcpStream::connect(address));
+            streams.push(stream.await.unwrap().unwrap());
+        }
     }
 }

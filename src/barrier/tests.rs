@@ -6,14 +6,16 @@ use std::time::{Duration, Instant, SystemTime};
 
 use arc_swap::ArcSwap;
 use clap::Parser as _;
+use rustls::HandshakeKind;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
 
 use super::container::env;
+use super::line::{Answer, Question};
 use super::port::Port;
 use super::release::{Barriers, State};
-use super::wait::{Error, Told, wait};
+use super::wait::{Error, Replicas, Told, wait};
 use crate::args::{Cli, Command};
 use crate::certs::{Authority, Certificates, Signer, Source, Subject};
 use crate::controller::Cluster;
@@ -44,8 +46,7 @@ impl Replica {
         let barriers = Barriers::default();
         barriers.filled(&Default::default());
         let any = "127.0.0.1:0".parse().unwrap();
-        let port = Port::bind(any, certificates, barriers.clone(), Arc::clone(&cluster));
-        let port = port.await.unwrap();
+        let port = Port::bind(any, certificates, barriers.clone(), Arc::clone(&cluster)).unwrap();
         Self {
             address: port.local_addr().unwrap().to_string(),
             task: tokio::spawn(port.run()),
@@ -231,4 +232,28 @@ fn a_container_that_was_not_told_says_so() {
         panic!("it was told");
     };
     insta::assert_snapshot!(error, @"this pod was not told which start barrier it waits at (MUSTER_BARRIER is missing): it was created while Muster's webhooks were not called; delete the pod, so that it is made again");
+}
+
+/// Most of a handshake's cost is the certificate, and all who waited at a replica that is gone come to
+/// another one at once.
+#[tokio::test]
+async fn a_pod_that_comes_from_another_replica_is_known_by_its_ticket() {
+    let (first, second) = (Replica::start().await, Replica::start().await);
+    first.show(State::Open);
+    let replicas = Replicas::new("", &first.ca).unwrap();
+    let question = Question {
+        namespace: "ml".to_owned(),
+        barrier: BARRIER.to_owned(),
+        token: first.token(BARRIER),
+    };
+    let (_late, is_late) = tokio::sync::watch::channel(false);
+    let answer = replicas.ask_one(&first.address, &question, is_late).await;
+    assert_eq!(answer.unwrap(), Answer::Open);
+    let kind = async |replicas: &Replicas| {
+        let stream = replicas.connect(&second.address, &question).await.ok()?;
+        stream.get_ref().1.handshake_kind()
+    };
+    assert_eq!(kind(&replicas).await, Some(HandshakeKind::Resumed));
+    let other = Replicas::new("", &second.ca).unwrap();
+    assert_eq!(kind(&other).await, Some(HandshakeKind::Full));
 }

@@ -6,12 +6,11 @@
 //! service account needs no right and no token.
 
 use std::fmt;
-use std::io;
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, InvalidDnsNameError, ServerName};
 use rustls::version::TLS13;
@@ -22,7 +21,7 @@ use tokio::sync::watch;
 use tokio_rustls::TlsConnector;
 
 use super::container::{MISSING, OPEN, env};
-use super::line::{Answer, LATE, Lines, Question};
+use super::line::{Answer, LATE, Lines, Question, provider};
 
 /// How often the file is looked for.
 const LOOK: Duration = Duration::from_millis(500);
@@ -228,7 +227,7 @@ impl Replicas {
                 .add(certificate)
                 .map_err(|error| failed(error.to_string()))?;
         }
-        let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        let config = ClientConfig::builder_with_provider(Arc::new(provider()))
             .with_protocol_versions(&[&TLS13])
             .map_err(|error| failed(error.to_string()))?
             .with_root_certificates(roots)
@@ -274,8 +273,7 @@ impl Replicas {
         question: &Question,
         mut late: watch::Receiver<bool>,
     ) -> io::Result<Answer> {
-        let mut lines = Lines::new(self.connect(server).await?);
-        say(&mut lines.stream, question).await?;
+        let mut lines = Lines::new(self.connect(server, question).await?);
         let line = tokio::select! {
             line = lines.read() => Some(line?),
             () = over(&mut late) => None,
@@ -290,9 +288,11 @@ impl Replicas {
         Answer::read(&line).ok_or_else(|| io::Error::other("the answer makes no sense"))
     }
 
-    async fn connect(
+    /// Connects and asks, with the ticket that another replica gave, if any.
+    pub(super) async fn connect(
         &self,
         server: &str,
+        question: &Question,
     ) -> io::Result<tokio_rustls::client::TlsStream<TcpStream>> {
         let host = server.rsplit_once(':').map_or(server, |(host, _)| host);
         let host = host
@@ -304,7 +304,13 @@ impl Replicas {
         let connected = tokio::time::timeout(PATIENCE, TcpStream::connect(server));
         let stream = connected.await.map_err(io::Error::from)??;
         stream.set_nodelay(true)?;
-        let shaken = tokio::time::timeout(HANDSHAKE, self.tls.connect(name, stream));
+        let mut asked = Ok(());
+        // Written before the handshake, the question goes out with the last message of it.
+        let shaken = self.tls.connect_with(name, stream, |tls| {
+            asked = tls.writer().write_all(format!("{question}\n").as_bytes());
+        });
+        let shaken = tokio::time::timeout(HANDSHAKE, shaken);
+        asked?;
         shaken.await.map_err(io::Error::from)?
     }
 }

@@ -132,7 +132,7 @@ pub async fn run(args: Serve) -> Result<(), ServeError> {
             barriers.clone(),
             Arc::clone(&cluster),
         );
-        let port = port.await.map_err(|source| server::Error::Listen {
+        let port = port.map_err(|source| server::Error::Listen {
             address: args.barrier_listen,
             source,
         })?;

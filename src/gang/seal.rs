@@ -14,7 +14,7 @@ use sha2::{Digest as _, Sha256};
 pub type KeyBytes = [u8; 32];
 
 /// How a key is told from others: the beginning of a hash of it.
-const ID: usize = 8;
+pub(crate) const KEY_ID: usize = 8;
 
 /// The part of the hash that is written: 128 bits.
 const HASH: usize = 16;
@@ -26,7 +26,7 @@ const OPEN: &str = ",\"seal\":\"";
 const CLOSE: &str = "\"}";
 
 /// How much longer a seal makes a stamp.
-pub(crate) const SEAL: usize = OPEN.len() + ID + 1 + TEXT + CLOSE.len() - 1;
+pub(crate) const SEAL: usize = OPEN.len() + KEY_ID + 1 + TEXT + CLOSE.len() - 1;
 
 /// Its quotes, which are two characters in a workload's JSON.
 pub(crate) const SEAL_QUOTES: usize = 4;
@@ -78,7 +78,7 @@ impl Key {
         let id = hmac::sign(&hmac, b"muster.dev/seal-key");
         let id = id.as_ref().iter().map(|byte| format!("{byte:02x}"));
         Self {
-            id: id.take(ID / 2).collect(),
+            id: id.take(KEY_ID / 2).collect(),
             hmac,
         }
     }
@@ -101,6 +101,18 @@ impl Key {
             context.update(part.as_bytes());
         }
         URL_SAFE_NO_PAD.encode(&context.sign().as_ref()[..HASH])
+    }
+}
+
+impl Key {
+    /// Begins like the key's id and like no bearer: those begin with the eight bytes of a length.
+    fn derive(&self, salt: &[u8]) -> KeyBytes {
+        let mut context = hmac::Context::with_key(&self.hmac);
+        context.update(b"muster.dev/session-ticket");
+        context.update(salt);
+        let mut key = KeyBytes::default();
+        key.copy_from_slice(context.sign().as_ref());
+        key
     }
 }
 
@@ -189,6 +201,20 @@ impl Seals {
     }
 }
 
+impl Seals {
+    /// A key for one session ticket of the port at which pods wait, and the id of the key that it is made
+    /// of.
+    pub(crate) fn ticket_key(&self, salt: &[u8]) -> (&str, KeyBytes) {
+        (&self.first.id, self.first.derive(salt))
+    }
+
+    /// The same by that id; nothing where the key is not known.
+    pub(crate) fn ticket_key_of(&self, id: &str, salt: &[u8]) -> Option<KeyBytes> {
+        let mut keys = std::iter::once(&self.first).chain(&self.others);
+        keys.find(|key| key.id == id).map(|key| key.derive(salt))
+    }
+}
+
 /// No kind of workload has this name, so that no seal of a stamp is a token.
 fn token_bearer(namespace: &str) -> Bearer<'_> {
     Bearer {
@@ -222,7 +248,7 @@ fn split(text: &str) -> Option<(&str, &str, &str)> {
     let (content, rest) = text.split_at_checked(at)?;
     let seal = rest.strip_prefix(OPEN)?.strip_suffix(CLOSE)?;
     let (id, hash) = seal.split_once('.')?;
-    (id.len() == ID).then_some((content, id, hash))
+    (id.len() == KEY_ID).then_some((content, id, hash))
 }
 
 /// By which a stamp is found again among those that a workload's stored templates carry.
