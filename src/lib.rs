@@ -70,6 +70,7 @@ pub mod barrier;
 pub mod certs;
 pub mod cli;
 pub mod controller;
+pub mod explain;
 pub mod gang;
 mod judge;
 pub mod leader;

@@ -109,6 +109,7 @@ fn pod(index: u32, number: u32, attempt: u32, phase: PodPhase) -> SeenPod {
         created: None,
         going: false,
         unscheduled: None,
+        ask: None,
         own: None,
     }
 }

@@ -460,7 +460,7 @@ fn objects_follow_the_leaders_that_live_each_by_its_own_stamp() {
         (owner.kind.as_str(), owner.uid.as_str()),
         ("LeaderWorkerSet", "4d1c")
     );
-    assert!(matches!(actions.gangs[0].state, State::Waiting(_)));
+    assert_eq!(actions.gangs[0].state, State::Waiting);
 
     // A new revision of another size, and the old replica beside it.
     let mut new = old.clone();

@@ -9,7 +9,7 @@ use k8s_openapi::jiff::Timestamp;
 use kube::core::DynamicObject;
 use muster::cli::admit;
 use muster::controller::decide::{self, Actions, Seen, State};
-use muster::gang::{Attempt, Identity, PartName, Round, SchedulerKind, StampHash};
+use muster::gang::{Attempt, Identity, PartName, Round, SchedulerKind, StampHash, Unscheduled};
 use muster::scheduler::{Dialect, Snapshot};
 use muster::workload::seen::{LinkState, PodPhase, Sealed};
 use muster::workload::{Object, SeenPod, jobset};
@@ -71,7 +71,11 @@ fn pod(index: u32, attempt: u32, phase: PodPhase) -> SeenPod {
         phase,
         created: None,
         going: false,
-        unscheduled: (phase == PodPhase::Pending).then(|| "no room".into()),
+        unscheduled: (phase == PodPhase::Pending).then(|| Unscheduled {
+            reason: "Unschedulable".into(),
+            message: "no room".into(),
+        }),
+        ask: None,
         own: None,
     }
 }
@@ -209,7 +213,7 @@ fn a_replacement_that_waits_for_finished_members_is_told_where_the_quorum_is_fix
     ] {
         let cluster = native(dialect);
         let actions = decide(&stored(&cluster), &pods(&phases), &[], &cluster);
-        let stranded = actions.gangs[0].stranded.as_deref();
+        let stranded = actions.gangs[0].evidence.stranded.as_deref();
         assert_eq!(stranded.is_some(), told, "{dialect} {phases:?}");
         if let Some(why) = stranded {
             assert!(
@@ -228,8 +232,8 @@ fn a_gang_is_scheduled_when_its_quorum_is_on_nodes_and_says_why_it_waits() {
     pods.push(pod(2, 0, PodPhase::Pending));
     let actions = decide(&jobset, &pods, &[], &cluster);
     let states: Vec<&State> = actions.gangs.iter().map(|gang| &gang.state).collect();
-    let waits = State::Waiting(Some("no room".into()));
-    assert_eq!(states, [&State::Empty, &State::Scheduled, &waits]);
+    assert_eq!(states, [&State::Empty, &State::Scheduled, &State::Waiting]);
+    assert_eq!(actions.gangs[2].evidence.quotation(), Some("no room"));
 }
 
 #[test]
@@ -259,10 +263,7 @@ fn a_gang_without_an_object_is_as_old_as_its_oldest_pod() {
     assert!(actions.apply.is_empty());
     let age = actions.gangs[0].age.unwrap();
     assert!((90..120).contains(&age.as_secs()), "{age:?}");
-    assert_eq!(
-        actions.gangs[0].state,
-        State::Waiting(Some("no room".into()))
-    );
+    assert_eq!(actions.gangs[0].state, State::Waiting);
     assert_eq!(actions.gangs[1].age, None);
 }
 
@@ -299,13 +300,12 @@ fn a_resumed_gang_is_not_scheduled_by_the_dying_pods_of_its_last_round() {
         let mut pods: Vec<SeenPod> = four(0, PodPhase::Bound).map(dying).collect();
         assert_eq!(state(&pods), State::Empty, "{scheduler}");
         pods.extend(four(1, PodPhase::Pending));
-        let waits = State::Waiting(Some("no room".into()));
-        assert_eq!(state(&pods), waits, "{scheduler}");
+        assert_eq!(state(&pods), State::Waiting, "{scheduler}");
         pods.truncate(4);
         pods.extend(four(1, PodPhase::Bound));
         assert_eq!(state(&pods), State::Scheduled, "{scheduler}");
         pods[7].going = true;
-        assert_eq!(state(&pods), State::Waiting(None), "{scheduler}");
+        assert_eq!(state(&pods), State::Waiting, "{scheduler}");
     }
 }
 

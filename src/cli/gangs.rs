@@ -143,7 +143,7 @@ fn made(admitted: &Admitted, cluster: &Snapshot) -> Option<(Admitted, Reference)
 /// A child as the reconciler would see it, where it is a pod of a gang.
 fn seen(child: &Value, cluster: &Snapshot) -> Option<SeenPod> {
     let meta: ObjectMeta = serde_json::from_value(child["metadata"].clone()).ok()?;
-    SeenPod::read(&meta, PodPhase::Pending, None, &cluster.seals)
+    SeenPod::read(&meta, PodPhase::Pending, None, None, &cluster.seals)
 }
 
 /// The name that the object would be stored under; a generated one gets a stand-in ending.

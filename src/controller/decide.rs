@@ -15,7 +15,7 @@ use super::gang_members::{GangMembers, Members};
 use super::gang_objects::{self, GangObjects, InUse};
 pub use super::gang_status::{GangStatus, State};
 use super::gang_status::{left, status, stranded};
-use crate::gang::{Gang, Owner, PartnerRef, Plan, Round, TimeoutAction};
+use crate::gang::{Gang, Owner, Part, PartnerRef, Plan, Round, TimeoutAction};
 use crate::judge::{self, Judged};
 use crate::scheduler::abilities::{NewRoom, QuorumChange};
 use crate::scheduler::{self, Queue, Scheduler, Snapshot};
@@ -81,6 +81,14 @@ pub struct Actions {
     pub idle: bool,
     /// A gang that is asked for has no pod yet, and so is not among the gangs.
     pub unmade: bool,
+    /// The quorum of the first gang that is asked for.
+    pub first_quorum: u32,
+    /// The workload has ended: its kind.
+    pub finished: Option<&'static str>,
+    /// The workload was suspended now, because a gang waited too long: what to say.
+    pub suspended_after: Option<String>,
+    /// The queue of Kueue that the workload is in.
+    pub kueue: Option<String>,
     /// What was told of a gang that the scheduler does not hold together.
     pub broken: Option<String>,
     /// Why nothing is made, although a gang is asked for.
@@ -92,11 +100,11 @@ pub struct Actions {
 }
 
 impl Actions {
-    /// A better reason than the scheduler's own for every gang that waits.
+    /// What is wrong with the queue of every gang that waits.
     pub fn blame(&mut self, why: &str) {
         for gang in &mut self.gangs {
-            if let State::Waiting(reason) = &mut gang.state {
-                *reason = Some(why.to_owned());
+            if gang.waits() {
+                gang.evidence.queue = Some(why.to_owned());
             }
         }
     }
@@ -129,6 +137,14 @@ pub fn decide(seen: &Seen<'_>, cluster: &Snapshot) -> Actions {
     actions.timeout = timeout(seen.workload.facts(), &judged.plan);
     let suspended = life == Life::Suspended && !judged.plan.parts.is_empty();
     actions.suspended = suspended.then_some(seen.workload.facts().kind.name);
+    let asked = !judged.plan.parts.is_empty();
+    let kueue = seen
+        .workload
+        .meta()
+        .label(crate::workload::keys::KUEUE_QUEUE);
+    actions.kueue = kueue.map(str::to_owned);
+    actions.finished = (asked && life == Life::Finished).then_some(seen.workload.facts().kind.name);
+    actions.first_quorum = judged.plan.parts.first().map_or(0, Part::quorum);
     actions.orphans = orphans(seen.workload, life, &judged);
     let wanted = match life {
         Life::Live => {
@@ -276,10 +292,8 @@ fn follow(
             QuorumChange::Never(reason) => why = stranded(gang, &members, reason),
             QuorumChange::NotNeeded => {}
         }
-        let mut now = GangStatus {
-            stranded: why,
-            ..status(gang, &members, &grouped.made, backend)
-        };
+        let mut now = status(gang, &members, &grouped.made, backend);
+        now.evidence.stranded = why;
         if facts.watched == Watched::ByMembers {
             come_and_go(gang, &members, grouped, backend, &mut now);
         }

@@ -5,10 +5,11 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use k8s_openapi::jiff::Timestamp;
-use kube::core::ObjectMeta;
+use kube::core::{DynamicObject, ObjectMeta};
 
 use super::gang_members::Members;
 use super::gang_objects::GangObjects;
+use crate::explain::{Cause, Evidence};
 use crate::gang::Gang;
 use crate::scheduler::Scheduler;
 use crate::workload::SeenPod;
@@ -19,8 +20,8 @@ use crate::workload::seen::PodPhase;
 pub enum State {
     /// No member of this round exists yet.
     Empty,
-    /// Fewer than a quorum are on nodes; why, as far as the scheduler says.
-    Waiting(Option<String>),
+    /// Fewer than a quorum are on nodes.
+    Waiting,
     /// A quorum of its members is on nodes, or done.
     Scheduled,
 }
@@ -42,8 +43,10 @@ pub struct GangStatus {
     pub live: usize,
     /// What to look at when the scheduler places a part of it.
     pub suspect: &'static str,
-    /// Why a replacement waits for members that have finished, where the quorum cannot be lowered.
-    pub stranded: Option<String>,
+    /// What is known of why it waits.
+    pub evidence: Evidence,
+    /// Why it waits, what must be mended first first; nothing before that was looked into.
+    pub causes: Vec<Cause>,
     /// The uids of members that wait for a node.
     pub pending: BTreeSet<String>,
     /// How long the gang's object has existed; where it has none, its oldest pod.
@@ -56,7 +59,27 @@ pub struct GangStatus {
 impl GangStatus {
     /// Whether members of it wait for a node.
     pub fn waits(&self) -> bool {
-        matches!(self.state, State::Waiting(_))
+        self.state == State::Waiting
+    }
+}
+
+impl GangStatus {
+    /// A gang that is wanted and has no pod that could say which one it is.
+    pub(super) fn unmade(workload: &str, quorum: u32) -> Self {
+        Self {
+            name: workload.to_owned(),
+            state: State::Empty,
+            bound: 0,
+            quorum,
+            size: quorum,
+            live: 0,
+            suspect: "",
+            evidence: Evidence::default(),
+            causes: Vec::new(),
+            pending: BTreeSet::new(),
+            age: None,
+            waited: None,
+        }
     }
 }
 
@@ -64,19 +87,7 @@ impl GangStatus {
 impl GangStatus {
     /// A gang of four that has no pod yet.
     pub fn example() -> Self {
-        Self {
-            name: "train-all-0".to_owned(),
-            state: State::Empty,
-            bound: 0,
-            quorum: 4,
-            size: 4,
-            live: 0,
-            suspect: "",
-            stranded: None,
-            pending: BTreeSet::new(),
-            age: None,
-            waited: None,
-        }
+        Self::unmade("train-all-0", 4)
     }
 }
 
@@ -128,20 +139,22 @@ pub(super) fn status(
     } else if placed as u64 >= needed(gang, members) {
         State::Scheduled
     } else {
-        let own = object.and_then(|object| backend.reason(object));
-        let pods = || members.now().find_map(|pod| pod.unscheduled.clone());
-        State::Waiting(own.or_else(pods))
+        State::Waiting
     };
+    let live = members.now().filter(|pod| pod.phase.is_live()).count();
     let pending = |pod: &&SeenPod| pod.phase == PodPhase::Pending;
     GangStatus {
         name,
-        state,
         bound,
         quorum: gang.quorum(),
         size: gang.part.size(),
-        live: members.now().filter(|pod| pod.phase.is_live()).count(),
+        live,
         suspect: backend.suspect(),
-        stranded: None,
+        evidence: match state {
+            State::Waiting => evidence(gang, members, object, backend),
+            State::Empty | State::Scheduled => Evidence::default(),
+        },
+        causes: Vec::new(),
         waited: pods_age(members.now().filter(pending)),
         // Also those that are being deleted: a member is lost when it is gone.
         pending: members
@@ -152,7 +165,29 @@ pub(super) fn status(
         age: object
             .and_then(|object| age(&object.metadata))
             .or_else(|| pods_age(members.of_round())),
+        state,
     }
+}
+
+/// What its members and its object say of a gang that waits.
+fn evidence(
+    gang: &Gang<'_>,
+    members: &Members<'_>,
+    object: Option<&&DynamicObject>,
+    backend: &dyn Scheduler,
+) -> Evidence {
+    let mut known = Evidence {
+        quorum: gang.quorum(),
+        live: members.now().filter(|pod| pod.phase.is_live()).count(),
+        said: object.and_then(|object| backend.reason(object)),
+        placeholders: backend.placeholders(gang.name().as_str()),
+        ..Evidence::default()
+    };
+    let pending = |pod: &&SeenPod| pod.phase == PodPhase::Pending;
+    for pod in members.now().filter(pending) {
+        known.note(pod.unscheduled.as_ref(), pod.ask.as_ref());
+    }
+    known
 }
 
 /// How long an object has existed.

@@ -16,7 +16,8 @@ use super::barriers::waiters::Waiter;
 use super::bundles::neighbours::Neighbours;
 use super::cache::by_owner::ByOwner;
 use super::cache::stored::Stored;
-use super::decide::{self, Actions, Seen};
+use super::causes::Case;
+use super::decide::{self, Actions, GangStatus, Seen, State};
 use super::gang_members::Pods;
 use super::mend::nudge::Sleepers;
 use super::mend::queues::Queues;
@@ -26,8 +27,9 @@ use super::report::condition::Conditions;
 use super::report::events::{EventPublisher, Refusal, Report};
 use super::revisions::Revisions;
 use super::watched_kind::{known_as, object_key};
+use super::witness::Witnesses;
 use super::write::{Done, Error, Outcome, Writer};
-use crate::gang::{Owner, TimeoutAction};
+use crate::gang::{Owner, PartnerRef, TimeoutAction, WorkloadRef};
 use crate::workload::facts::Watched;
 use crate::workload::{Facts, Object, SeenPod, Workload};
 
@@ -47,6 +49,7 @@ pub(super) struct Context {
     pub pods: Arc<ByOwner<SeenPod>>,
     /// The pods at start barriers.
     pub waiters: Arc<ByOwner<Waiter>>,
+    pub witnesses: Arc<Witnesses>,
     pub stragglers: Stragglers,
     /// What Muster made, one for each kind.
     pub objects: Vec<Arc<ByOwner<Arc<DynamicObject>>>>,
@@ -127,6 +130,15 @@ pub(super) async fn look(workload: Arc<Stored>, context: Arc<Context>) -> Result
     {
         actions.blame(&trouble);
     }
+    let case = Case {
+        workload: view,
+        namespace,
+        pods: &pods,
+        now: Timestamp::now(),
+    };
+    let (witnesses, client) = (&context.witnesses, context.writer.client());
+    case.explain(&mut actions, witnesses, client).await;
+    context.witness(&workload, &actions);
     context.events.wrote(&workload, &done, &actions.gangs).await;
     let mut report = context.events.compare(uid, &actions);
     actions.broken = report.broken.take().or(actions.broken);
@@ -136,6 +148,15 @@ pub(super) async fn look(workload: Arc<Stored>, context: Arc<Context>) -> Result
         Some(TimeoutAction::Suspend) => context.writer.suspend(&workload).await?,
         _ => context.revive(&workload, view, &pods, &actions).await?,
     };
+    if let (Outcome::Done, Some(TimeoutAction::Suspend)) = (&outcome, report.timed_out) {
+        let resume = resume(context.facts, &workload);
+        let waited = |(limit, _)| {
+            format!(
+                "a gang waited longer than {limit:?}, so it was suspended; to resume it: {resume}"
+            )
+        };
+        actions.suspended_after = actions.timeout.map(waited);
+    }
     if let Outcome::Refused(why) = outcome {
         let events = &context.events;
         events.refused(&workload, Refusal::Workload, why).await;
@@ -166,6 +187,13 @@ pub(super) async fn look(workload: Arc<Stored>, context: Arc<Context>) -> Result
     })
 }
 
+/// What to type to resume a workload.
+fn resume(facts: &Facts, workload: &Stored) -> String {
+    let (kind, name, namespace) = (facts.kind.plural, workload.name(), workload.namespace());
+    let patch = r#"{"spec":{"suspend":false}}"#;
+    format!("kubectl patch {kind} {name} -n {namespace} --type merge -p '{patch}'")
+}
+
 impl Context {
     fn is_filled(&self) -> bool {
         let pods = self.pods.is_filled() && self.waiters.is_filled();
@@ -175,6 +203,19 @@ impl Context {
     fn found(&self, workload: &Stored) -> Vec<SeenPod> {
         let owner = known_as(self.facts, workload);
         self.pods.of(workload.namespace(), owner)
+    }
+
+    /// What is watched only while a gang waits.
+    fn witness(&self, workload: &Stored, actions: &Actions) {
+        let open = |gang: &GangStatus| gang.state != State::Scheduled;
+        match actions.unmade || actions.gangs.iter().any(open) {
+            true => {
+                let of = WorkloadRef::new(workload.namespace(), workload.name());
+                let workload_ref = PartnerRef::new(self.facts.kind.name, of);
+                self.witnesses.wait(workload.uid(), workload_ref);
+            }
+            false => self.witnesses.done(workload.uid()),
+        }
     }
 
     async fn pods_of(&self, workload: &Stored, view: &dyn Workload) -> Pods {

@@ -11,6 +11,7 @@
 //!   `standing`: what they agreed on, for admission.
 //! - [`bundles`]: gangs that start together with gangs of other workloads.
 //! - [`barriers`]: start barriers: who has come, and what opens them.
+//! - `causes`: why gangs wait, and `witness`: what is watched only while one does.
 //! - `report`: events and the condition.
 //! - `mend`: what helps gangs that wait because of a weakness of their scheduler.
 //! - [`discovery`]: what the cluster serves, and `namespaces`: their labels; for admission too.
@@ -21,6 +22,7 @@ mod backoff;
 pub mod barriers;
 pub mod bundles;
 mod cache;
+mod causes;
 pub mod decide;
 pub mod discovery;
 mod gang_members;
@@ -37,6 +39,7 @@ pub(crate) mod revisions;
 mod run;
 mod standing;
 mod watched_kind;
+mod witness;
 mod write;
 
 use std::sync::Arc;
@@ -53,6 +56,7 @@ use bundles::neighbours::Neighbours;
 use discovery::Found;
 pub use namespaces::listed as namespaces_listed;
 pub use standing::listed as pods_listed;
+use witness::Witnesses;
 
 /// What a running reconciler shares with admission.
 pub type Cluster = Arc<ArcSwap<Snapshot>>;
@@ -118,14 +122,21 @@ pub async fn reconcile(client: Client, cluster: Cluster) {
             }
         };
         let neighbours = Arc::new(Neighbours::default());
+        let witnesses = Arc::new(Witnesses::default());
         let follow = async |facts: &'static Facts| {
             watched_kind::appear(facts, &client, &found.resources()).await;
-            let (client, cluster) = (client.clone(), Arc::clone(&cluster));
-            run::run(client, cluster, &found, facts, Arc::clone(&neighbours)).await;
+            let shared = run::Shared {
+                client: client.clone(),
+                cluster: Arc::clone(&cluster),
+                neighbours: Arc::clone(&neighbours),
+                witnesses: Arc::clone(&witnesses),
+            };
+            run::run(shared, &found, facts).await;
         };
         let following = futures::future::join_all(found.workloads.iter().copied().map(follow));
         tokio::select! {
             _ = following => {}
+            () = witnesses.run(client.clone(), &neighbours) => {}
             () = changed(&client, &found) => {
                 tracing::info!("the cluster now serves other kinds: the watches are restarted");
             }

@@ -34,8 +34,10 @@ use super::report::condition::Conditions;
 use super::report::events::EventPublisher;
 use super::revisions::Revisions;
 use super::watched_kind;
+use super::witness::Witnesses;
 use super::write::{Writer, resource};
 use crate::gang::Seals;
+use crate::gang::ask::Asks;
 use crate::workload::facts::Watched;
 use crate::workload::{Facts, SeenPod};
 
@@ -45,14 +47,22 @@ const PAGE: u32 = 50;
 /// The same of ConfigMaps: whoever labels one as Muster's may fill it with a megabyte.
 const SMALL_PAGE: u32 = 5;
 
+/// What the reconcilers of all kinds share.
+pub(super) struct Shared {
+    pub(super) client: Client,
+    pub(super) cluster: Cluster,
+    pub(super) neighbours: Arc<Neighbours>,
+    pub(super) witnesses: Arc<Witnesses>,
+}
+
 /// Watches workloads, their members and what Muster made for them, until dropped.
-pub(super) async fn run(
-    client: Client,
-    cluster: Cluster,
-    found: &Found,
-    facts: &'static Facts,
-    neighbours: Arc<Neighbours>,
-) {
+pub(super) async fn run(shared: Shared, found: &Found, facts: &'static Facts) {
+    let Shared {
+        client,
+        cluster,
+        neighbours,
+        witnesses,
+    } = shared;
     let kind = watched_kind::api_resource(facts);
     let writer = store::Writer::new(kind.clone());
     let stored = writer.as_reader();
@@ -77,10 +87,12 @@ pub(super) async fn run(
     };
     let stream = stream
         .inspect(forget_deleted(
+            facts,
             Arc::clone(&events),
             Arc::clone(&revivals),
             Arc::clone(&revisions),
             Arc::clone(&backoffs),
+            Arc::clone(&witnesses),
         ))
         .reflect(writer)
         .inspect({
@@ -94,11 +106,14 @@ pub(super) async fn run(
 
     let (members, read) = (resource("", "v1", "Pod"), Arc::clone(&pods));
     let selected = watcher::Config::default().labels(&watched_kind::members(facts));
+    let asks = Asks::default();
     if facts.watched == Watched::ByMembers {
         let gangs = Arc::clone(&gangs);
         let stream = watch::<Stored>(&client, &members, selected)
             .inspect(move |event| {
-                follow(&read, event, pod_gangs::keep_pod);
+                follow(&read, event, |pod| {
+                    pod_gangs::keep_pod(pod).map(|kept| share(kept, &asks))
+                });
                 gangs.pod_changed(event);
             })
             .touched_objects();
@@ -108,7 +123,8 @@ pub(super) async fn run(
         let stream = watch(&client, &members, selected)
             .inspect(move |event| {
                 follow(&read, event, |pod| {
-                    keep_pod(pod, facts, &known.load().seals)
+                    let kept = keep_pod(pod, facts, &known.load().seals);
+                    kept.map(|kept| share(kept, &asks))
                 })
             })
             .touched_objects();
@@ -174,6 +190,7 @@ pub(super) async fn run(
         cluster,
         pods,
         waiters,
+        witnesses,
         stragglers: Stragglers::default(),
         objects,
     });
@@ -225,6 +242,13 @@ fn keep_pod(pod: &WatchedPod, facts: &Facts, seals: &Seals) -> Option<Kept<SeenP
     })
 }
 
+/// Pods of one template share what they ask.
+fn share(mut kept: Kept<SeenPod>, asks: &Asks) -> Kept<SeenPod> {
+    let ask = kept.value.ask.take();
+    kept.value.ask = ask.map(|ask| asks.share(Arc::unwrap_or_clone(ask)));
+    kept
+}
+
 fn keep_waiter(pod: &WaitingPod, facts: &Facts, seals: &Seals) -> Option<Kept<Waiter>> {
     let owner = pod.labels().get(watched_kind::owner_label(facts))?;
     Some(Kept {
@@ -266,10 +290,12 @@ fn workload_of(
 /// Forgets what was told and seen of workloads that are deleted: they are never looked at again. A
 /// list that does not show a workload says so too.
 fn forget_deleted(
+    facts: &'static Facts,
     events: Arc<EventPublisher>,
     revivals: Arc<Revivals>,
     revisions: Arc<Revisions>,
     backoffs: Arc<Backoffs>,
+    witnesses: Arc<Witnesses>,
 ) -> impl FnMut(&watcher::Result<Event<Stored>>) {
     let mut listed = HashSet::new();
     move |event| match event {
@@ -278,6 +304,7 @@ fn forget_deleted(
             revivals.forget(workload.uid());
             revisions.forget(workload.uid());
             backoffs.succeeded(workload.uid());
+            witnesses.done(workload.uid());
         }
         Ok(Event::Init) => listed.clear(),
         Ok(Event::InitApply(workload)) => {
@@ -288,6 +315,7 @@ fn forget_deleted(
             revivals.keep_only(&listed);
             revisions.keep_only(&listed);
             backoffs.keep_only(&listed);
+            witnesses.keep_only(facts.kind.name, &listed);
             listed = HashSet::new();
         }
         Ok(Event::Apply(_)) | Err(_) => {}

@@ -3,6 +3,7 @@
 //! Pure data and pure functions. Nothing here knows a workload kind, a scheduler's objects,
 //! HTTP or a cluster; an invalid [`Part`] cannot be built, its constructor returns field errors.
 
+pub(crate) mod ask;
 pub(crate) mod barrier;
 pub(crate) mod duration;
 pub(crate) mod field;
@@ -22,6 +23,7 @@ pub(crate) mod shape;
 pub(crate) mod standing;
 pub(crate) mod vouched;
 
+pub use ask::{Ask, Unscheduled};
 pub use barrier::WaitContainer;
 pub(crate) use barrier::{Barrier, BarrierStart, Target};
 pub(crate) use field::{FieldError, FieldPath};

@@ -31,7 +31,7 @@ pub(crate) enum Format {
 
 /// Why a text is not a quantity, or why a computation has no result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum QuantityError {
+pub enum QuantityError {
     // The first three are Go's texts, so that they can be searched for.
     #[error(
         "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
@@ -59,7 +59,7 @@ const BINARY_SUFFIXES: [&str; 7] = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
 
 /// A number with the form it is printed in. Equality and order are those of the number alone, as Go's `Cmp`.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Quantity {
+pub struct Quantity {
     nanos: i128,
     format: Format,
 }
@@ -123,6 +123,20 @@ impl Quantity {
             self.format
         };
         Self::bounded(self.nanos.checked_add(other.nanos)?, format)
+    }
+
+    /// What is left, and nothing where more is taken than there is.
+    pub(crate) fn less(self, other: Self) -> Self {
+        Self {
+            nanos: self.nanos.saturating_sub(other.nanos).max(0),
+            format: self.format,
+        }
+    }
+
+    /// How often another, which is not zero, is in this one.
+    pub(crate) fn holds(self, other: Self) -> u64 {
+        let times = self.nanos.max(0).checked_div(other.nanos.max(0));
+        times.map_or(u64::MAX, |times| u64::try_from(times).unwrap_or(u64::MAX))
     }
 
     /// The product with a count, in the same format.

@@ -79,6 +79,40 @@ impl ResourceList {
         Ok(())
     }
 
+    /// Takes every entry of the other list away, and no more than there is.
+    pub(crate) fn subtract(&mut self, other: &Self) {
+        self.subtract_times(other, 1);
+    }
+
+    /// The same so many times.
+    pub(crate) fn subtract_times(&mut self, other: &Self, times: u64) {
+        for (resource, quantity) in &other.0 {
+            if let Some(left) = self.0.get_mut(resource) {
+                let taken = quantity.checked_mul(times);
+                *left = taken.map_or(Quantity::ZERO, |taken| left.less(taken));
+            }
+        }
+    }
+
+    /// Adds a whole number of one resource.
+    pub(crate) fn add_units(&mut self, resource: &str, units: i64) {
+        let units = Quantity::from_units(units);
+        let sum = self.get(resource).and_then(|sum| sum.checked_add(units));
+        self.insert(resource, sum.unwrap_or(units));
+    }
+
+    /// Takes a whole number of one resource away.
+    pub(crate) fn subtract_units(&mut self, resource: &str, units: i64) {
+        if let Some(left) = self.0.get_mut(resource) {
+            *left = left.less(Quantity::from_units(units));
+        }
+    }
+
+    /// Whether anything of it is not zero.
+    pub(crate) fn has_any(&self) -> bool {
+        self.0.values().any(|quantity| !quantity.is_zero())
+    }
+
     /// Keeps the greater quantity of every resource; what only one list names is kept as it is.
     pub(crate) fn max_merge(&mut self, other: &Self) {
         for (resource, quantity) in &other.0 {

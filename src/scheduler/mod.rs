@@ -186,6 +186,11 @@ pub trait Scheduler: Sync {
         None
     }
 
+    /// How the names of pods begin by which the scheduler keeps room for a gang, where it does.
+    fn placeholders(&self, _gang: &str) -> Option<String> {
+        None
+    }
+
     /// The queue that the plan's gangs wait in, where it is an object.
     fn queue(&self, _plan: &Plan) -> Option<Queue> {
         None

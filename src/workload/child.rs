@@ -139,6 +139,28 @@ pub(crate) fn parent(child: &dyn Marked) -> Option<&'static Facts> {
     workloads().find(|facts| child.label(facts.members.name).is_some())
 }
 
+/// Whose a pod is, for people: `namespace/name` of its workload, else of what made it, else its own.
+pub(crate) fn holder(meta: &ObjectMeta) -> String {
+    let namespace = meta.namespace.as_deref().unwrap_or_default();
+    let labels = meta.labels.as_ref();
+    let label = |key: &str| {
+        labels
+            .and_then(|labels| labels.get(key))
+            .map(String::as_str)
+    };
+    let workload = parent(meta).and_then(|facts| label(facts.members.name));
+    let made_by = || {
+        let mut owners = meta.owner_references.iter().flatten();
+        let owner = owners.find(|owner| owner.controller == Some(true))?;
+        // A ReplicaSet is one revision of what a user knows.
+        let hash = label("pod-template-hash").map(|hash| format!("-{hash}"));
+        let stem = hash.and_then(|hash| owner.name.strip_suffix(&hash));
+        Some(stem.unwrap_or(&owner.name))
+    };
+    let name = workload.or_else(made_by).or(meta.name.as_deref());
+    format!("{namespace}/{}", name.unwrap_or_default())
+}
+
 /// Who a stamped child is, in the given round of its gang: for admission and for the reconciler.
 pub(crate) fn identify(
     child: &dyn Marked,

@@ -40,7 +40,7 @@ use serde_json::Value;
 
 use crate::gang::{FieldError, FieldPath, Identity, Part, Plan, Stamp};
 
-pub(crate) use child::identify;
+pub(crate) use child::{holder, identify};
 pub use facts::Kind;
 pub(crate) use facts::{Facts, GangFields, Suspension};
 pub(crate) use object::Reviewed;
@@ -129,6 +129,17 @@ pub trait Workload: Sync {
     /// How often the whole workload was restarted.
     fn attempt(&self) -> u32 {
         0
+    }
+
+    /// Whether an object of this kind and name makes its pods, or what makes them: its events tell why
+    /// pods are missing.
+    fn makes_pods(&self, kind: &str, name: &str) -> bool {
+        self.is(kind, name)
+    }
+
+    /// Whether it is the object of this kind and name itself.
+    fn is(&self, kind: &str, name: &str) -> bool {
+        kind == self.facts().kind.name && self.meta().name.as_deref() == Some(name)
     }
 
     /// The gangs that live now.

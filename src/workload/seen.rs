@@ -8,7 +8,7 @@ use k8s_openapi::jiff::Timestamp;
 use super::child::{self, Proof, identify};
 use super::pods::{self, Own, PodStamp};
 use crate::gang::standing::{DeclaredPod, Presence};
-use crate::gang::{Identity, Seals, Stamp, StampHash};
+use crate::gang::{Ask, Identity, Seals, Stamp, StampHash, Unscheduled};
 
 /// A member of a gang, as the reconciler sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,7 +34,9 @@ pub struct SeenPod {
     /// It is being deleted.
     pub going: bool,
     /// Why the scheduler has not placed it, in its own words.
-    pub unscheduled: Option<String>,
+    pub unscheduled: Option<Unscheduled>,
+    /// What it asks of a node, while it waits for one.
+    pub ask: Option<Arc<Ask>>,
     /// What is known of it alone, where it declares its gang itself.
     pub own: Option<Arc<Own>>,
 }
@@ -68,7 +70,8 @@ impl SeenPod {
     pub(crate) fn read(
         meta: &ObjectMeta,
         phase: PodPhase,
-        unscheduled: Option<String>,
+        unscheduled: Option<Unscheduled>,
+        ask: Option<Arc<Ask>>,
         seals: &Seals,
     ) -> Option<Self> {
         let parent = child::parent(meta)?;
@@ -94,6 +97,7 @@ impl SeenPod {
             created: meta.creation_timestamp.as_ref().map(|time| time.0),
             going: meta.deletion_timestamp.is_some(),
             unscheduled,
+            ask,
             own: None,
         })
     }
@@ -115,6 +119,7 @@ impl SeenPod {
             created: None,
             going: false,
             unscheduled: None,
+            ask: None,
             own: None,
         }
     }

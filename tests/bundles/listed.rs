@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use muster::cli::admit;
-use muster::controller::decide::{Actions, State};
+use muster::controller::decide::Actions;
 use muster::gang::{PartName, SchedulerKind};
 use muster::scheduler::{Dialect, Snapshot};
 use muster::workload::jobset;
@@ -239,9 +239,9 @@ fn a_side_whose_partner_lacks_pods_says_so() {
     );
     assert!(why.ends_with("has only 3 of 4 pods"), "{why}");
     // Of its own pods it is said elsewhere.
-    assert_eq!(decide(1, &all).gangs[0].state, State::Waiting(None));
+    assert_eq!(decide(1, &all).gangs[0].evidence.partner, None);
     all[1].members(PodPhase::Pending, 4);
-    assert_eq!(decide(0, &all).gangs[0].state, State::Waiting(None));
+    assert_eq!(decide(0, &all).gangs[0].evidence.partner, None);
 }
 
 #[test]

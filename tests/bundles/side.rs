@@ -109,6 +109,7 @@ pub fn pod(uid: &str, index: usize, attempt: u32, phase: PodPhase) -> SeenPod {
         created: None,
         going: false,
         unscheduled: None,
+        ask: None,
         own: None,
     }
 }
@@ -178,8 +179,7 @@ pub fn settle(cluster: &Snapshot, all: &mut [Side]) {
 }
 
 pub fn waits_for(actions: &Actions) -> &str {
-    let State::Waiting(Some(why)) = &actions.gangs[0].state else {
-        panic!("{:?}", actions.gangs[0].state);
-    };
-    why
+    let gang = &actions.gangs[0];
+    assert_eq!(gang.state, State::Waiting);
+    gang.evidence.partner.as_deref().unwrap()
 }

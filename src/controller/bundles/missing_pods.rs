@@ -12,7 +12,7 @@ pub fn shortage(name: &str, live: usize, quorum: u32) -> Option<String> {
     (live < quorum as usize).then(|| format!("{name} has only {live} of {quorum} pods"))
 }
 
-/// Gives a reason to each gang that waits without one, if another gang of its bundle lacks pods.
+/// Gives a reason to each gang that waits, if another gang of its bundle lacks pods.
 /// `statuses` are those of `gangs`, in their order.
 pub fn explain(gangs: &[Gang<'_>], partners: &[Partner], statuses: &mut [GangStatus]) {
     let mut bundles: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
@@ -40,9 +40,8 @@ pub fn explain(gangs: &[Gang<'_>], partners: &[Partner], statuses: &mut [GangSta
         let why = format!("the bundle {bundle:?} waits: {}", missing.join(", "));
         for i in members {
             let gang = &mut statuses[i];
-            let silent = gang.state == State::Waiting(None);
-            if silent && shortage(&gang.name, gang.live, gang.quorum).is_none() {
-                gang.state = State::Waiting(Some(why.clone()));
+            if gang.waits() && shortage(&gang.name, gang.live, gang.quorum).is_none() {
+                gang.evidence.partner = Some(why.clone());
             }
         }
     }

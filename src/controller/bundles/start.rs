@@ -18,7 +18,7 @@ use kube::core::DynamicObject;
 
 use super::partners::{Partner, PartnerState, Present, Side, Stands};
 use super::shared;
-use crate::controller::decide::{GangStatus, Grouped, State};
+use crate::controller::decide::{GangStatus, Grouped};
 use crate::controller::gang_objects::with_hash;
 use crate::gang::{Allies, Gang, Owner, PartnerRef, Plan, Reference};
 use crate::scheduler::Scheduler;
@@ -232,10 +232,8 @@ pub(super) fn too_many(own: &Own<'_>, allies: &Allies, most: usize) -> Option<Ne
 fn blame(why: &str, gangs: &[Gang<'_>], statuses: &mut [GangStatus]) {
     let names: HashSet<String> = gangs.iter().map(|g| g.name().into_string()).collect();
     for status in statuses {
-        if let State::Waiting(reason) = &mut status.state
-            && names.contains(&status.name)
-        {
-            *reason = Some(why.to_owned());
+        if status.waits() && names.contains(&status.name) {
+            status.evidence.partner = Some(why.to_owned());
         }
     }
 }

@@ -140,7 +140,7 @@ mod tests {
             gangs: vec![GangStatus {
                 state: match pods {
                     [] => State::Empty,
-                    _ => State::Waiting(None),
+                    _ => State::Waiting,
                 },
                 bound,
                 live: pods.len(),

@@ -12,17 +12,17 @@ use serde_json::{Value, json};
 
 use crate::controller::barriers::status::{BarrierStatus, Says};
 use crate::controller::cache::expiring::Expiring;
-use crate::controller::cache::recent_writes::TRUST;
 use crate::controller::cache::stored::Stored;
 use crate::controller::decide::{Actions, GangStatus, State};
 use crate::controller::gang_status;
-use crate::controller::report::events::{PATIENCE, Report};
+use crate::controller::report::events::{FIRST_WORDS, Report, SILENCE};
 use crate::controller::report::few::{LONGEST, cut, few};
 
 /// True once every gang of the workload has its quorum on nodes.
 pub(crate) const TYPE: &str = "muster.dev/GangScheduled";
 
 const BROKEN: &str = "GangBroken";
+const TIMED_OUT: &str = "GangTimedOut";
 
 /// True once every member of the start barrier has started.
 pub(crate) const BARRIER: &str = "muster.dev/StartBarrier";
@@ -39,7 +39,11 @@ pub(crate) struct Condition {
 enum Reason {
     Scheduled,
     Waiting,
+    /// The first cause for which a gang waits.
+    Because(&'static str),
     Broken,
+    TimedOut,
+    Ended,
     Suspended,
     Refused,
     Idle,
@@ -54,7 +58,10 @@ impl Reason {
         match self {
             Self::Scheduled => "GangScheduled",
             Self::Waiting => "GangWaiting",
+            Self::Because(cause) => cause,
             Self::Broken => BROKEN,
+            Self::TimedOut => TIMED_OUT,
+            Self::Ended => "GangEnded",
             Self::Suspended => "GangSuspended",
             Self::Refused => "GangRefused",
             Self::Idle => "NoGang",
@@ -68,10 +75,28 @@ impl Reason {
     fn status(self) -> &'static str {
         match self {
             Self::Scheduled | Self::BarrierOpen => "True",
-            Self::Waiting | Self::Broken | Self::Suspended | Self::Refused | Self::Idle => "False",
+            Self::Waiting | Self::Because(_) | Self::Broken | Self::TimedOut => "False",
+            Self::Ended | Self::Suspended | Self::Refused | Self::Idle => "False",
             Self::BarrierWaiting | Self::BarrierTimedOut | Self::BarrierRefused => "False",
         }
     }
+}
+
+/// The first cause of the first gang that waits; of the others how many there are.
+fn waiting(gangs: &[GangStatus]) -> (Reason, String) {
+    let mut causes = gangs
+        .iter()
+        .filter_map(|gang| Some((gang, gang.causes.first()?)));
+    let Some((gang, cause)) = causes.next() else {
+        let message = "a gang waits for its pods to be made and placed";
+        return (Reason::Waiting, message.to_owned());
+    };
+    let mut message = format!("{}: {cause}", gang.name);
+    let more = causes.count();
+    if more > 0 {
+        message.push_str(&format!("; {more} more gangs wait"));
+    }
+    (Reason::Because(cause.reason()), message)
 }
 
 impl Condition {
@@ -83,8 +108,21 @@ impl Condition {
         let all = actions.gangs.len();
         let (reason, message) = if !refused.is_empty() {
             (Reason::Refused, few(refused))
+        } else if let Some(why) = &actions.suspended_after {
+            (Reason::TimedOut, why.clone())
         } else if let Some(kind) = actions.suspended {
-            (Reason::Suspended, format!("the {kind} is suspended"))
+            let message = match &actions.kueue {
+                Some(queue) => format!(
+                    "the {kind} is suspended: Kueue has not admitted it from the queue {queue:?}"
+                ),
+                None => format!("the {kind} is suspended"),
+            };
+            (Reason::Suspended, message)
+        } else if let Some(kind) = actions.finished {
+            (
+                Reason::Ended,
+                format!("the {kind} has ended: no gang waits any more"),
+            )
         } else if all == 0 && actions.idle {
             (Reason::Idle, "there is no gang now".to_owned())
         } else if all == 0 && !actions.unmade {
@@ -97,10 +135,7 @@ impl Condition {
         } else if let Some(broken) = &actions.broken {
             (Reason::Broken, broken.clone())
         } else {
-            (
-                Reason::Waiting,
-                "a gang waits for its pods to be made and placed".to_owned(),
-            )
+            waiting(&actions.gangs)
         };
         Some(Self {
             kind: TYPE,
@@ -151,14 +186,14 @@ impl Condition {
         shown: Option<&Value>,
         actions: &Actions,
     ) -> Option<Duration> {
-        if self.reason != Reason::Waiting || shown.is_some() {
+        if !self.waits() || shown.is_some() {
             return None;
         }
         let waiting = actions.gangs.iter().filter(|g| g.state != State::Scheduled);
         let age = waiting.map(|gang| gang.age.unwrap_or_default()).max();
         // A gang that has no pod yet has no age either.
         let age = age.or_else(|| gang_status::age(&workload.metadata));
-        PATIENCE
+        FIRST_WORDS
             .checked_sub(age.unwrap_or_default())
             .filter(|left| !left.is_zero())
     }
@@ -170,7 +205,22 @@ impl Condition {
             let named = message.strip_prefix(&gang.name);
             gang.state != State::Scheduled && named.is_some_and(|rest| rest.starts_with(':'))
         };
-        self.reason == Reason::Waiting && shown["reason"] == BROKEN && actions.gangs.iter().any(of)
+        self.waits() && shown["reason"] == BROKEN && actions.gangs.iter().any(of)
+    }
+
+    fn waits(&self) -> bool {
+        matches!(self.reason, Reason::Waiting | Reason::Because(_))
+    }
+
+    /// Whether what is shown stays although this holds too.
+    fn yields_to(&self, shown: &Value) -> bool {
+        match self.reason {
+            // Until somebody resumes it.
+            Reason::Suspended => shown["reason"] == TIMED_OUT,
+            // One that was placed has been a gang, and ends as one.
+            Reason::Ended => shown["status"] == "True",
+            _ => false,
+        }
     }
 
     fn is(&self, shown: &Value) -> bool {
@@ -207,7 +257,7 @@ pub(crate) struct Conditions(Mutex<Expiring<(String, &'static str), Condition>>)
 
 impl Default for Conditions {
     fn default() -> Self {
-        Self(Mutex::new(Expiring::new(TRUST)))
+        Self(Mutex::new(Expiring::new(SILENCE)))
     }
 }
 
@@ -267,10 +317,11 @@ impl Conditions {
         let shown = shown.as_ref();
         // A workload that never had a gang needs no condition; one that had keeps none that is no
         // longer true.
-        if condition.reason == Reason::Idle && shown.is_none() {
+        if matches!(condition.reason, Reason::Idle | Reason::Ended) && shown.is_none() {
             return ConditionUpdate::NotNeeded;
         }
-        if shown.is_some_and(|shown| condition.is(shown) || condition.forgets(shown, actions)) {
+        let stays = |shown: &Value| condition.is(shown) || condition.yields_to(shown);
+        if shown.is_some_and(|shown| stays(shown) || condition.forgets(shown, actions)) {
             return ConditionUpdate::NotNeeded;
         }
         if let Some(left) = condition.hold_back(workload, shown, actions) {
@@ -291,10 +342,18 @@ impl Conditions {
             Instant::now(),
         );
         let key = (workload.uid().to_owned(), condition.kind);
-        if let Some((last, left)) = written.get(&key, now)
-            && *last == condition
-        {
-            return ConditionUpdate::Later(left);
+        if let Some((last, left)) = written.get(&key, now) {
+            if *last == condition {
+                return ConditionUpdate::Later(left);
+            }
+            // The cache may not show yet why it was suspended.
+            if (last.reason, condition.reason) == (Reason::TimedOut, Reason::Suspended) {
+                return ConditionUpdate::Later(left);
+            }
+            // The numbers of one cause change often, and each change would be a write.
+            if condition.waits() && last.reason == condition.reason {
+                return ConditionUpdate::Later(left);
+            }
         }
         let value = condition.to_json(shown);
         written.insert(key, condition, now);
@@ -337,12 +396,12 @@ mod tests {
     #[test]
     fn a_gang_is_given_a_moment_before_it_is_said_to_wait() {
         let step = |age| {
-            let waiting = gang(State::Waiting(None), age);
+            let waiting = gang(State::Waiting, age);
             Conditions::default().update(&jobset(None), &waiting, &[])
         };
         assert_eq!(
             step(1),
-            ConditionUpdate::Later(PATIENCE - Duration::from_secs(1))
+            ConditionUpdate::Later(FIRST_WORDS - Duration::from_secs(1))
         );
         assert_eq!(written(step(5))["reason"], "GangWaiting");
     }
@@ -375,10 +434,48 @@ mod tests {
             conditions.update(&jobset(Some(&old)), &placed, &[]),
             ConditionUpdate::NotNeeded
         );
-        let waits = gang(State::Waiting(None), 0);
+        let waits = gang(State::Waiting, 0);
         let new = written(conditions.update(&jobset(Some(&old)), &waits, &[]));
         assert_eq!(new["status"], "False");
         assert_ne!(new["lastTransitionTime"], old["lastTransitionTime"]);
+    }
+
+    #[test]
+    fn why_it_was_suspended_stays_until_somebody_resumes_it() {
+        let conditions = Conditions::default();
+        let timed_out = Actions {
+            suspended_after: Some("it waited too long".to_owned()),
+            ..Actions::default()
+        };
+        let suspended = Actions {
+            suspended: Some("JobSet"),
+            ..Actions::default()
+        };
+        let said = written(conditions.update(&jobset(None), &timed_out, &[]));
+        assert_eq!(said["reason"], "GangTimedOut");
+        // Whether or not the cache shows it.
+        let behind = conditions.update(&jobset(None), &suspended, &[]);
+        assert!(matches!(behind, ConditionUpdate::Later(_)), "{behind:?}");
+        let shown = Conditions::default().update(&jobset(Some(&said)), &suspended, &[]);
+        assert_eq!(shown, ConditionUpdate::NotNeeded);
+        let resumed = gang(State::Scheduled, 1);
+        let shown = conditions.update(&jobset(Some(&said)), &resumed, &[]);
+        assert_eq!(written(shown)["reason"], "GangScheduled");
+    }
+
+    #[test]
+    fn a_workload_that_ends_while_a_gang_waits_says_so_and_one_that_was_placed_says_nothing() {
+        let ended = Actions {
+            finished: Some("JobSet"),
+            ..Actions::default()
+        };
+        let shown = |status: &str| json!({"type": TYPE, "status": status, "reason": "x"});
+        let update = |shown: Option<Value>| {
+            Conditions::default().update(&jobset(shown.as_ref()), &ended, &[])
+        };
+        assert_eq!(written(update(Some(shown("False"))))["reason"], "GangEnded");
+        assert_eq!(update(Some(shown("True"))), ConditionUpdate::NotNeeded);
+        assert_eq!(update(None), ConditionUpdate::NotNeeded);
     }
 
     #[test]
@@ -399,7 +496,7 @@ mod tests {
     #[test]
     fn a_broken_gang_is_said_to_be_broken_by_every_muster_until_it_is_whole_or_gone() {
         let note = "train-all-0: 3 pods are placed without the others";
-        let mut broken = gang(State::Waiting(None), 1);
+        let mut broken = gang(State::Waiting, 1);
         broken.broken = Some(note.to_owned());
         let said = written(Conditions::default().update(&jobset(None), &broken, &[]));
         assert_eq!(
@@ -408,7 +505,7 @@ mod tests {
         );
         let restarted =
             |actions: &Actions| Conditions::default().update(&jobset(Some(&said)), actions, &[]);
-        let mut gang = gang(State::Waiting(None), 90);
+        let mut gang = gang(State::Waiting, 90);
         assert_eq!(restarted(&gang), ConditionUpdate::NotNeeded);
         gang.gangs[0].state = State::Scheduled;
         assert_eq!(written(restarted(&gang))["reason"], "GangScheduled");

@@ -3,14 +3,22 @@
 use std::time::{Duration, Instant};
 
 use crate::controller::decide::{Actions, GangStatus, State};
-use crate::controller::report::events::{PATIENCE, Report, SILENCE};
+use crate::controller::report::events::{FIRST_WORDS, PATIENCE, Report, SILENCE};
+use crate::controller::report::few::cut;
+use crate::explain::Cause;
 use crate::gang::TimeoutAction;
+
+/// Of each cause, and of the scheduler's words.
+const EACH: usize = 280;
+
+/// When causes are looked into again that were not known yet.
+const NOT_YET: Duration = Duration::from_millis(300);
 
 #[derive(Debug)]
 pub(super) struct GangHistory {
     settled: bool,
     waiting_since: Instant,
-    told: Option<(Instant, String)>,
+    told: Option<Told>,
     timed_out: bool,
     stranded: bool,
     /// It was whole once, or it was told that it is not.
@@ -18,6 +26,14 @@ pub(super) struct GangHistory {
     partial_since: Option<Instant>,
     /// What was told of a gang that the scheduler does not hold together, until it is whole.
     broken: Option<String>,
+}
+
+/// What was told last of why a gang waits.
+#[derive(Debug)]
+struct Told {
+    at: Instant,
+    reason: &'static str,
+    why: String,
 }
 
 impl GangHistory {
@@ -33,7 +49,7 @@ impl GangHistory {
             partial_since: None,
             broken: None,
             // What was due before Muster looked was told by whoever looked then.
-            stranded: gang.stranded.is_some(),
+            stranded: gang.evidence.stranded.is_some(),
             // A gang that is overdue and not suspended was not looked at when it was due.
             timed_out: matches!(actions.timeout, Some((_, TimeoutAction::Wait)))
                 && gang.overdue(actions).is_some_and(|by| by > PATIENCE),
@@ -47,28 +63,23 @@ impl GangHistory {
         actions: &Actions,
         report: &mut Report,
     ) {
-        if let Some(why) = &gang.stranded
+        if let Some(why) = &gang.evidence.stranded
             && !std::mem::replace(&mut self.stranded, true)
         {
             report.warn("GangStuck", format!("{}: {why}", gang.name));
         }
-        let reason = match &gang.state {
-            State::Scheduled => {
-                self.whole = true;
-                self.broken = None;
-                self.timed_out = false;
-                if !self.settled {
-                    self.settled = true;
-                    let note =
-                        format!("{}: {} of {} pods placed", gang.name, gang.bound, gang.size);
-                    report.tell("GangScheduled", note);
-                }
-                return;
+        if gang.state == State::Scheduled {
+            self.whole = true;
+            self.broken = None;
+            self.timed_out = false;
+            if !self.settled {
+                self.settled = true;
+                self.told = None;
+                let note = format!("{}: {} of {} pods placed", gang.name, gang.bound, gang.size);
+                report.tell("GangScheduled", note);
             }
-            State::Waiting(reason) => Some(reason.clone().unwrap_or_else(|| silence(gang))),
-            // Its Jobs may still wait for others.
-            State::Empty => None,
-        };
+            return;
+        }
         if self.settled {
             self.settled = false;
             self.waiting_since = now;
@@ -77,7 +88,7 @@ impl GangHistory {
         if report.broken.is_none() {
             report.broken.clone_from(&self.broken);
         }
-        self.tell_waiting(now, gang, reason, report);
+        self.tell_waiting(now, gang, report);
         let Some((limit, action)) = actions.timeout else {
             return;
         };
@@ -120,49 +131,79 @@ impl GangHistory {
         }
     }
 
-    fn tell_waiting(
-        &mut self,
-        now: Instant,
-        gang: &GangStatus,
-        reason: Option<String>,
-        report: &mut Report,
-    ) {
+    fn tell_waiting(&mut self, now: Instant, gang: &GangStatus, report: &mut Report) {
         let waited = now.duration_since(self.waiting_since);
-        if waited < PATIENCE {
-            report.again_in(PATIENCE - waited);
+        if waited < FIRST_WORDS {
+            report.again_in(FIRST_WORDS - waited);
             return;
         }
-        let Some(reason) = reason else { return };
-        // The scheduler's numbers change with every attempt: not each change is worth an event.
-        let due = self
-            .told
-            .as_ref()
-            .is_none_or(|(at, told)| *told != reason && now.duration_since(*at) >= SILENCE);
+        // Its Jobs may still wait for others.
+        if !gang.waits() {
+            return;
+        }
+        let Some(first) = gang.causes.first() else {
+            report.again_in(NOT_YET);
+            return;
+        };
+        let (reason, why) = (first.reason(), gang.why());
+        let due = match &self.told {
+            None => true,
+            // Another cause is told at once. The numbers of one change with every attempt of the
+            // scheduler: not each change is worth an event.
+            Some(told) => {
+                let rest = match told.reason == reason {
+                    true => SILENCE,
+                    false => FIRST_WORDS,
+                };
+                let since = now.duration_since(told.at);
+                if told.reason != reason && since < rest {
+                    report.again_in(rest - since);
+                }
+                told.why != why && since >= rest
+            }
+        };
         if due {
             let note = format!(
-                "{}: {} of {} pods placed, {} needed: {reason}",
+                "{}: {} of {} pods placed, {} needed: {why}",
                 gang.name, gang.bound, gang.size, gang.quorum
             );
             report.warn("GangWaiting", note);
-            self.told = Some((now, reason));
+            self.told = Some(Told {
+                at: now,
+                reason,
+                why,
+            });
         }
     }
 }
 
 impl GangStatus {
+    /// Its causes, and after them what the scheduler says, in its own words.
+    fn why(&self) -> String {
+        let causes: Vec<String> = self
+            .causes
+            .iter()
+            .map(|cause| cut(&cause.to_string(), EACH))
+            .collect();
+        let mut why = causes.join("; also: ");
+        let said = self
+            .causes
+            .iter()
+            .any(|c| matches!(c, Cause::SchedulerSays(_)));
+        if let Some(words) = self.evidence.quotation().filter(|_| !said) {
+            why.push_str(&format!(
+                " (the scheduler: \"{}\")",
+                cut(words.trim(), EACH)
+            ));
+        }
+        why
+    }
+
     /// By how much the gang has waited longer than it may.
     fn overdue(&self, actions: &Actions) -> Option<Duration> {
         let (limit, _) = actions.timeout?;
         self.waited?.checked_sub(limit).filter(|_| self.waits())
     }
-}
-
-/// Several schedulers say nothing of a gang that lacks pods, an object or a partner.
-fn silence(gang: &GangStatus) -> String {
-    if gang.live < gang.quorum as usize {
-        return format!("only {} of its pods exist", gang.live);
-    }
-    "the scheduler has not said why".to_owned()
 }
 
 #[cfg(test)]
@@ -175,7 +216,7 @@ mod tests {
             state: if bound == 4 {
                 State::Scheduled
             } else {
-                State::Waiting(None)
+                State::Waiting
             },
             bound,
             live: 4,
@@ -205,14 +246,14 @@ mod tests {
             (report.timed_out.is_some(), told)
         };
         assert_eq!(look(late(None, State::Empty)), (false, 0));
-        assert_eq!(look(late(Some(59), State::Waiting(None))), (false, 0));
-        assert_eq!(look(late(Some(60), State::Waiting(None))), (true, 1));
+        assert_eq!(look(late(Some(59), State::Waiting)), (false, 0));
+        assert_eq!(look(late(Some(60), State::Waiting)), (true, 1));
         // The write may have failed: it is due until it is done, and told once.
-        assert_eq!(look(late(Some(61), State::Waiting(None))), (true, 0));
+        assert_eq!(look(late(Some(61), State::Waiting)), (true, 0));
         assert_eq!(look(gang(4, 7200)), (false, 0));
         // A replacement that waits has its own time.
-        assert_eq!(look(late(Some(1), State::Waiting(None))), (false, 0));
-        assert_eq!(look(late(Some(60), State::Waiting(None))), (true, 1));
+        assert_eq!(look(late(Some(1), State::Waiting)), (false, 0));
+        assert_eq!(look(late(Some(60), State::Waiting)), (true, 1));
     }
 
     #[test]

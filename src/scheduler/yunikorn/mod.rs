@@ -194,6 +194,11 @@ impl Scheduler for Yunikorn {
 
     /// Placeholders belong to the first pod that YuniKorn saw, and are deleted with it; for YuniKorn the
     /// application has then ended, whatever pods are left or are created (1.8).
+    /// Named after the application and the task group (1.8).
+    fn placeholders(&self, gang: &str) -> Option<String> {
+        Some(format!("tg-{gang}-"))
+    }
+
     fn orphans(&self) -> Option<&'static str> {
         Some("yunikorn forgets a gang whose first pod goes")
     }

@@ -125,6 +125,20 @@ impl Workload for JobSet<'_> {
         }
     }
 
+    /// Its Jobs are named after it, the ReplicatedJob and their index.
+    fn makes_pods(&self, kind: &str, name: &str) -> bool {
+        let job = || {
+            let own = self.metadata.name.as_deref()?;
+            let rest = name.strip_prefix(own)?.strip_prefix('-')?;
+            let (group, index) = rest.rsplit_once('-')?;
+            let numbered = index.bytes().all(|byte| byte.is_ascii_digit());
+            let mut groups = self.spec.replicated_jobs.iter();
+            let known = groups.any(|known| &*known.name == group);
+            (kind == super::job::KIND.name && numbered && known).then_some(())
+        };
+        self.is(kind, name) || job().is_some()
+    }
+
     fn children(
         &self,
         stored: &Value,

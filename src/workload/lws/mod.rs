@@ -138,6 +138,18 @@ impl Workload for LeaderWorkerSet<'_> {
         self.replicas().saturating_mul(parts)
     }
 
+    /// The StatefulSet of its leaders has its name, those of workers end with the leader's number.
+    fn makes_pods(&self, kind: &str, name: &str) -> bool {
+        let set = || {
+            let own = self.metadata.name.as_deref()?;
+            let rest = name.strip_prefix(own)?;
+            let index = rest.strip_prefix('-').unwrap_or(rest);
+            let numbered = index.bytes().all(|byte| byte.is_ascii_digit());
+            (kind == "StatefulSet" && numbered).then_some(())
+        };
+        self.is(kind, name) || set().is_some()
+    }
+
     fn children(
         &self,
         stored: &Value,

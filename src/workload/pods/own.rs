@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 use super::name::{self, uid};
 use super::{Pod, facts, keys};
+use crate::gang::ask::{AskingSpec, Unscheduled};
 use crate::gang::resources::ResourceList;
 use crate::gang::{Reference, Stamp, StampHash};
 use crate::workload::child;
@@ -38,6 +39,7 @@ pub(crate) struct Need {
 #[serde(rename_all = "camelCase", default)]
 struct Stored {
     metadata: StoredMeta,
+    spec: AskingSpec,
     status: Status,
 }
 
@@ -71,6 +73,7 @@ struct Condition {
     #[serde(rename = "type")]
     kind: String,
     status: String,
+    reason: Option<String>,
     message: Option<String>,
 }
 
@@ -94,7 +97,9 @@ pub(crate) fn seen(text: &str, home: &str) -> Option<SeenPod> {
     let Status { phase, conditions } = stored.status;
     let phase = PodPhase::of(phase.as_deref(), pod.spec.node_name.as_deref());
     let waits = |c: &Condition| c.kind == "PodScheduled" && c.status == "False";
-    let unscheduled = conditions.into_iter().find(waits).and_then(|c| c.message);
+    let unscheduled = conditions.into_iter().find(waits);
+    let unscheduled = unscheduled.map(|c| Unscheduled::new(c.reason, c.message));
+    let asks = stored.spec.node_name.is_none().then(|| stored.spec.ask());
     Some(SeenPod {
         uid: meta.uid.as_deref().unwrap_or_default().to_owned(),
         gang: Arc::new(identity),
@@ -107,6 +112,7 @@ pub(crate) fn seen(text: &str, home: &str) -> Option<SeenPod> {
         created: stored.metadata.creation_timestamp,
         going: meta.deleting(),
         unscheduled,
+        ask: asks.flatten().map(Arc::new),
         own: Some(Arc::new(Own {
             pod: meta.name.as_deref().unwrap_or_default().to_owned(),
             controller: controller.and_then(|owner| {

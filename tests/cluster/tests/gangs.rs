@@ -25,7 +25,7 @@ pub async fn a_whole_jobset_binds_nothing_until_it_fits(sandbox: Sandbox) -> Res
         group.data["spec"]["workloadRef"]["workloadName"],
         workloads[0]
     );
-    sandbox.condition("GangWaiting").await?;
+    sandbox.condition("InsufficientResources").await?;
     sandbox.nodes(1, 1).await?;
     sandbox.all_bound(9).await?;
     let wait = "wait --for=condition=muster.dev/GangScheduled jobset/train --timeout=20s";
@@ -164,7 +164,7 @@ pub async fn a_suspension_that_is_refused_is_told(sandbox: Sandbox) -> Result<()
     let said = sandbox.told("GangRefused").await?;
     ensure!(said.contains("cannot suspend the JobSet"), "{said}");
     // And it goes on looking after the gang.
-    sandbox.condition("GangWaiting").await?;
+    sandbox.condition("InsufficientResources").await?;
     sandbox.nodes(1, 1).await?;
     sandbox.condition("GangScheduled").await?;
     Ok(())

@@ -48,7 +48,9 @@ pub async fn a_job_says_how_its_gang_stands_and_leaves_nothing(sandbox: Sandbox)
     sandbox.apply(&job(3, "", "")).await?;
     let note = sandbox.told_of("Job", "GangWaiting").await?;
     ensure!(note.contains("0 of 3 pods placed, 3 needed"), "{note}");
-    sandbox.condition_of((JOB, "train"), "GangWaiting").await?;
+    sandbox
+        .condition_of((JOB, "train"), "InsufficientResources")
+        .await?;
     sandbox.nodes(1, 1).await?;
     sandbox.all_bound(3).await?;
     sandbox

@@ -159,11 +159,14 @@ pub async fn a_gang_that_is_resumed_while_its_old_pods_die_is_not_said_to_be_pla
     sandbox.all_bound(4).await?;
     sandbox.condition("GangScheduled").await?;
     change_finalizers(&sandbox, hold).await?;
-    for (suspend, reason) in [(true, "GangSuspended"), (false, "GangWaiting")] {
+    for suspend in [true, false] {
         sandbox
             .patch_jobset(json!({"spec": {"suspend": suspend}}))
             .await?;
-        sandbox.condition(reason).await?;
+        match suspend {
+            true => drop(sandbox.condition("GangSuspended").await?),
+            false => sandbox.waits().await?,
+        }
         // JobSet suspends its Jobs one after another: a Job that never was keeps its pods.
         sandbox
             .wait_for("the old pods to be going", async || {
@@ -183,7 +186,7 @@ pub async fn a_gang_that_is_resumed_while_its_old_pods_die_is_not_said_to_be_pla
             Ok(())
         })
         .await?;
-    sandbox.condition("GangWaiting").await?;
+    sandbox.waits().await?;
     change_finalizers(&sandbox, release).await?;
     sandbox.all_bound(4).await?;
     sandbox.condition("GangScheduled").await?;

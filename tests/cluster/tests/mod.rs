@@ -7,6 +7,7 @@ mod callers;
 mod choice;
 mod crd;
 mod endings;
+mod explain;
 mod foreign;
 mod gangs;
 mod harness;
@@ -137,6 +138,7 @@ pub fn all() -> Vec<Test> {
         test(authority::no_other_secret_and_no_other_webhook_is_open_to_muster),
         test(callers::the_apiserver_is_answered_and_nobody_else),
     ];
+    tests.extend(explain::all());
     tests.extend([
         test_in(
             Home::Schedulers,

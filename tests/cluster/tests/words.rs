@@ -156,6 +156,27 @@ impl Sandbox {
         .await
     }
 
+    /// Waits until the JobSet's condition says that a gang waits, for whatever cause.
+    pub async fn waits(&self) -> Result<()> {
+        self.waits_of((JOBSET, "train")).await
+    }
+
+    /// The same of a workload of another kind.
+    pub async fn waits_of(&self, (kind, name): ((&str, &str), &str)) -> Result<()> {
+        let workloads = self.api(kind.0, kind.1).await?;
+        self.wait_for("a gang that waits", async || {
+            let status = workloads.get(name).await?.data["status"].clone();
+            let mut conditions = status["conditions"].as_array().into_iter().flatten();
+            let found = conditions.find(|c| c["type"] == "muster.dev/GangScheduled");
+            let found = found.context("not yet")?;
+            let reason = found["reason"].as_str().unwrap_or_default();
+            let caused = !reason.contains("Gang") || reason == "GangWaiting";
+            ensure!(found["status"] == "False" && caused, "it is {found}");
+            Ok(())
+        })
+        .await
+    }
+
     /// Waits for an event of Muster's on the JobSet, and returns what it says.
     pub async fn told(&self, reason: &str) -> Result<String> {
         self.told_of("JobSet", reason).await

@@ -36,7 +36,8 @@ pub async fn a_gang_that_lacks_pods_is_told(sandbox: Sandbox) -> Result<()> {
     sandbox.deny(("", "v1", "pods"), expression).await?;
     sandbox.apply(&jobset("train", GANG, 3, "1")).await?;
     let note = sandbox.told("GangWaiting").await?;
-    ensure!(note.contains("only 2 of its pods exist"), "{note}");
+    let why = "2 of 3 pods exist; the others are refused by an admission policy";
+    ensure!(note.contains(why), "{note}");
     ensure!(sandbox.bound().await?.is_empty());
     Ok(())
 }
@@ -153,7 +154,7 @@ impl Sandbox {
             let conditions = status["conditions"].as_array().context("none yet")?;
             let told = conditions
                 .iter()
-                .any(|c| c["reason"] == "GangBroken" || c["reason"] == "GangWaiting");
+                .any(|c| c["type"] == "muster.dev/GangScheduled" && c["status"] == "False");
             ensure!(told, "{status}");
             Ok(())
         })

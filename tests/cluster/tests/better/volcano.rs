@@ -109,8 +109,8 @@ pub async fn a_gang_that_waited_once_is_scheduled(sandbox: Sandbox) -> Result<()
     sandbox.nodes(1, 3).await?;
     sandbox.apply(&jobset("train", GANG, 4, "1")).await?;
     let said = sandbox.told("GangWaiting").await?;
-    ensure!(said.contains("unschedulable"), "{said}");
-    sandbox.condition("GangWaiting").await?;
+    ensure!(said.contains("3 of 4 pods fit"), "{said}");
+    sandbox.condition("InsufficientResources").await?;
     sandbox.nodes(1, 1).await?;
     sandbox.all_bound(4).await?;
     sandbox.condition("GangScheduled").await?;

@@ -53,9 +53,9 @@ pub async fn a_replica_that_cannot_be_made_is_missed(sandbox: Sandbox) -> Result
     sandbox.condition_of(serve, "GangScheduled").await?;
     let quotas = sandbox.fill_quota().await?;
     sandbox.patch_lws(json!({"spec": {"replicas": 2}})).await?;
-    sandbox.condition_of(serve, "GangWaiting").await?;
+    sandbox.waits_of(serve).await?;
     tokio::time::sleep(Duration::from_secs(2)).await;
-    sandbox.condition_of(serve, "GangWaiting").await?;
+    sandbox.waits_of(serve).await?;
     quotas.delete("full", &DeleteParams::default()).await?;
     sandbox.replicas_run(2, 2).await?;
     sandbox.condition_of(serve, "GangScheduled").await?;

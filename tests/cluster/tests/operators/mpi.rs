@@ -95,7 +95,7 @@ pub async fn a_launcher_that_is_counted_too_early_is_missed(sandbox: Sandbox) ->
     sandbox.nodes(1, 8).await?;
     sandbox.apply(&mpijob(LATE, &gang(3), &gang(3))).await?;
     let note = sandbox.told_of("MPIJob", "GangWaiting").await?;
-    ensure!(note.contains("only 2 of its pods exist"), "{note}");
+    ensure!(note.contains("only 2 of 3 pods exist"), "{note}");
     Ok(())
 }
 

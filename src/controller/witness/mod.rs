@@ -1,0 +1,157 @@
+//! What is watched only while a gang waits, to say why: nodes, the pods on them, and what controllers
+//! were told when they could not create pods. Nothing of it is kept when no gang waits.
+
+mod claims;
+mod refusals;
+mod room;
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use kube::Client;
+use tokio::sync::Notify;
+
+use super::bundles::neighbours::Neighbours;
+use crate::explain::refusal::Refusal;
+use crate::explain::room::Fit;
+use crate::gang::{Ask, PartnerRef};
+use claims::Claims;
+use refusals::Refusals;
+use room::WatchedRoom;
+
+/// Watches go on for so long after the last gang that waited: another one may come.
+const LINGER: Duration = Duration::from_secs(60);
+
+/// What changes is looked at not more often than this, however much changes.
+const REST: Duration = Duration::from_secs(2);
+
+/// What witnesses say. One for all kinds of workloads.
+#[derive(Default)]
+pub(super) struct Witnesses {
+    /// Workloads with gangs that wait, by uid.
+    waiting: Mutex<HashMap<String, PartnerRef>>,
+    /// The first one came, or the last one went.
+    turned: Notify,
+    /// Something that was said has changed.
+    changed: Notify,
+    room: WatchedRoom,
+    refusals: Refusals,
+    claims: Claims,
+}
+
+impl Witnesses {
+    /// A workload has a gang that waits: it is looked at again when witnesses say something else.
+    pub(super) fn wait(&self, uid: &str, workload: PartnerRef) {
+        let first = {
+            let mut waiting = self.lock();
+            let first = waiting.is_empty();
+            waiting.insert(uid.to_owned(), workload);
+            first
+        };
+        if first {
+            self.turned.notify_one();
+        }
+    }
+
+    /// A workload has none, or is gone.
+    pub(super) fn done(&self, uid: &str) {
+        let last = {
+            let mut waiting = self.lock();
+            waiting.remove(uid).is_some() && waiting.is_empty()
+        };
+        if last {
+            self.turned.notify_one();
+        }
+    }
+
+    /// Of the workloads of a kind only these exist.
+    pub(super) fn keep_only(&self, kind: &str, uids: &HashSet<String>) {
+        let mut waiting = self.lock();
+        waiting.retain(|uid, workload| workload.kind() != kind || uids.contains(uid));
+        drop(waiting);
+        self.turned.notify_one();
+    }
+
+    /// Whether everything that exists has been seen.
+    pub(super) fn is_filled(&self) -> bool {
+        self.room.is_filled() && self.refusals.is_filled()
+    }
+
+    /// Whether so many pods fit now; nothing before all nodes and pods were seen. What pods take whose
+    /// holder begins with `own` is kept for them.
+    pub(super) fn fit(
+        &self,
+        asks: &[(Arc<Ask>, u32)],
+        needed: u32,
+        own: Option<&str>,
+    ) -> Option<Fit> {
+        self.room.fit(asks, needed, own)
+    }
+
+    /// What those that create pods of a workload were told, the last first. `makes` says by kind and name
+    /// who they are.
+    pub(super) fn refusals(
+        &self,
+        namespace: &str,
+        makes: impl Fn(&str, &str) -> bool,
+    ) -> Vec<Refusal> {
+        self.refusals.of(namespace, makes)
+    }
+
+    /// Which of these claims of volumes do not exist.
+    pub(super) async fn missing_claims(
+        &self,
+        client: &Client,
+        namespace: &str,
+        names: BTreeSet<&str>,
+    ) -> Vec<String> {
+        self.claims.missing(client, namespace, names).await
+    }
+
+    /// Watches while a gang waits, and has workloads looked at. Never ends.
+    pub(super) async fn run(&self, client: Client, neighbours: &Neighbours) {
+        loop {
+            while self.lock().is_empty() {
+                self.turned.notified().await;
+            }
+            tracing::debug!("a gang waits: nodes and refusals are watched");
+            tokio::select! {
+                () = self.room.watch(client.clone(), &self.changed) => {}
+                () = self.refusals.watch(client.clone(), &self.changed) => {}
+                () = self.tell(neighbours) => {}
+                () = self.idle() => {}
+            }
+            self.room.clear();
+            self.refusals.clear();
+        }
+    }
+
+    async fn tell(&self, neighbours: &Neighbours) {
+        loop {
+            self.changed.notified().await;
+            let waiting: Vec<PartnerRef> = self.lock().values().cloned().collect();
+            waiting
+                .iter()
+                .for_each(|workload| neighbours.tell(workload));
+            tokio::time::sleep(REST).await;
+        }
+    }
+
+    /// Comes back when no gang has waited for a while.
+    async fn idle(&self) {
+        loop {
+            while !self.lock().is_empty() {
+                self.turned.notified().await;
+            }
+            let another = tokio::time::timeout(LINGER, self.turned.notified());
+            if another.await.is_err() && self.lock().is_empty() {
+                return;
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, PartnerRef>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,122 @@
+//! What controllers were told when they could not create pods: their events, watched.
+
+use std::collections::HashMap;
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use futures::StreamExt as _;
+use k8s_openapi::jiff::Timestamp;
+use kube::Client;
+use kube::core::DynamicObject;
+use kube::runtime::watcher::{self, Event as Change};
+use serde_json::Value;
+use tokio::sync::Notify;
+
+use crate::controller::report::few::cut;
+use crate::controller::run::watch;
+use crate::controller::write::resource;
+use crate::explain::refusal::Refusal;
+use crate::gang::field::shorten;
+
+/// The word of Kubernetes' own controllers, and of most others.
+const FAILED: &str = "reason=FailedCreate";
+
+/// So many are kept, the last ones.
+const MOST: usize = 4_096;
+/// The longest message that is kept.
+const LONGEST: usize = 1_024;
+
+/// Who was refused.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Who {
+    namespace: String,
+    kind: String,
+    name: String,
+}
+
+/// The last refusal of each controller.
+#[derive(Default)]
+pub(super) struct Refusals {
+    told: Mutex<HashMap<Who, Refusal>>,
+    filled: AtomicBool,
+}
+
+impl Refusals {
+    pub(super) fn is_filled(&self) -> bool {
+        self.filled.load(Ordering::Acquire)
+    }
+
+    pub(super) fn clear(&self) {
+        self.filled.store(false, Ordering::Release);
+        self.lock().clear();
+    }
+
+    pub(super) fn of(&self, namespace: &str, makes: impl Fn(&str, &str) -> bool) -> Vec<Refusal> {
+        let told = self.lock();
+        let told = told
+            .iter()
+            .filter(|(who, _)| who.namespace == namespace && makes(&who.kind, &who.name));
+        let mut refusals: Vec<Refusal> = told.map(|(_, refusal)| refusal.clone()).collect();
+        refusals.sort_by(|a, b| b.at.cmp(&a.at).then_with(|| a.words.cmp(&b.words)));
+        refusals
+    }
+
+    /// Watches until dropped.
+    pub(super) async fn watch(&self, client: Client, changed: &Notify) {
+        let failed = watcher::Config::default().fields(FAILED);
+        let mut events = pin!(watch::<DynamicObject>(
+            &client,
+            &resource("", "v1", "Event"),
+            failed
+        ));
+        while let Some(event) = events.next().await {
+            match event {
+                Ok(Change::Apply(event)) => {
+                    self.note(&event);
+                    changed.notify_one();
+                }
+                Ok(Change::InitApply(event)) => self.note(&event),
+                // An event that is gone was told all the same: the next one replaces it.
+                Ok(Change::Delete(_) | Change::Init) => {}
+                Ok(Change::InitDone) => {
+                    self.filled.store(true, Ordering::Release);
+                    changed.notify_one();
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "cannot watch what controllers are refused");
+                    // What is not known is not waited for.
+                    self.filled.store(true, Ordering::Release);
+                }
+            }
+        }
+    }
+
+    fn note(&self, event: &DynamicObject) {
+        let time = |field: &str| event.data[field].as_str()?.parse::<Timestamp>().ok();
+        let at = time("lastTimestamp").or_else(|| time("eventTime"));
+        let text = |value: &Value| shorten(value.as_str().unwrap_or_default().to_owned());
+        let who = Who {
+            namespace: event.metadata.namespace.clone().unwrap_or_default(),
+            kind: text(&event.data["involvedObject"]["kind"]),
+            name: text(&event.data["involvedObject"]["name"]),
+        };
+        let message = event.data["message"].as_str().unwrap_or_default();
+        let refusal = Refusal::read(&cut(message, LONGEST), time("firstTimestamp").or(at), at);
+        let mut told = self.lock();
+        if told.get(&who).is_some_and(|known| known.at > refusal.at) {
+            return;
+        }
+        told.insert(who, refusal);
+        if told.len() > MOST {
+            let oldest = told.iter().min_by_key(|(_, refusal)| refusal.at);
+            if let Some(oldest) = oldest.map(|(who, _)| who.clone()) {
+                told.remove(&oldest);
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<Who, Refusal>> {
+        self.told.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

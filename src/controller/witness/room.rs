@@ -1,0 +1,156 @@
+//! The nodes and the pods on them, watched. What follows from them is counted elsewhere
+//! (`explain::room`).
+
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use futures::StreamExt as _;
+use kube::core::{Object, ObjectMeta};
+use kube::runtime::watcher::{self, Event};
+use kube::{Client, ResourceExt as _};
+use serde::{Deserialize, Serialize};
+use tokio::sync::Notify;
+
+use crate::controller::run::watch;
+use crate::controller::write::resource;
+use crate::explain::room::{Fit, Held, NodeRoom, Room, Taint};
+use crate::gang::Ask;
+use crate::gang::ask::AskingSpec;
+use crate::gang::resources::ResourceList;
+use crate::workload::holder;
+
+/// Pods that take room: those that are on a node and not done.
+const ON_NODES: &str = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed";
+
+type Pod = Object<AskingSpec, Ignored>;
+type Node = Object<NodeSpec, NodeStatus>;
+
+/// What is not read.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+struct Ignored {}
+
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default)]
+struct NodeSpec {
+    unschedulable: bool,
+    taints: Vec<Taint>,
+}
+
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default)]
+struct NodeStatus {
+    allocatable: ResourceList,
+}
+
+/// The room of the cluster, as far as it has been seen.
+#[derive(Default)]
+pub(super) struct WatchedRoom {
+    room: Mutex<Room>,
+    nodes: AtomicBool,
+    pods: AtomicBool,
+}
+
+impl WatchedRoom {
+    pub(super) fn is_filled(&self) -> bool {
+        self.nodes.load(Ordering::Acquire) && self.pods.load(Ordering::Acquire)
+    }
+
+    pub(super) fn fit(
+        &self,
+        asks: &[(Arc<Ask>, u32)],
+        needed: u32,
+        own: Option<&str>,
+    ) -> Option<Fit> {
+        let whole = self.is_filled() && !asks.is_empty();
+        whole.then(|| self.lock().fit(asks, needed, own))
+    }
+
+    pub(super) fn clear(&self) {
+        self.nodes.store(false, Ordering::Release);
+        self.pods.store(false, Ordering::Release);
+        self.lock().clear();
+    }
+
+    /// Watches until dropped.
+    pub(super) async fn watch(&self, client: Client, changed: &Notify) {
+        let nodes = watch::<Node>(
+            &client,
+            &resource("", "v1", "Node"),
+            watcher::Config::default(),
+        );
+        let on_nodes = watcher::Config::default().fields(ON_NODES);
+        let pods = watch::<Pod>(&client, &resource("", "v1", "Pod"), on_nodes);
+        let (mut nodes, mut pods) = (pin!(nodes), pin!(pods));
+        loop {
+            tokio::select! {
+                Some(event) = nodes.next() => match event {
+                    Ok(event) => self.node(event),
+                    Err(error) => tracing::warn!(%error, "cannot watch nodes"),
+                },
+                Some(event) = pods.next() => match event {
+                    Ok(event) => self.pod(event),
+                    Err(error) => tracing::warn!(%error, "cannot watch the pods on nodes"),
+                },
+                else => return,
+            }
+            if self.is_filled() {
+                changed.notify_one();
+            }
+        }
+    }
+
+    fn node(&self, event: Event<Node>) {
+        match event {
+            Event::Apply(node) | Event::InitApply(node) => {
+                let name = node.name_any();
+                let room = NodeRoom {
+                    allocatable: node.status.map(|s| s.allocatable).unwrap_or_default(),
+                    labels: node.metadata.labels.unwrap_or_default(),
+                    taints: node.spec.taints,
+                    cordoned: node.spec.unschedulable,
+                };
+                self.lock().node(&name, room);
+            }
+            Event::Delete(node) => self.lock().without_node(&node.name_any()),
+            Event::Init => {
+                self.nodes.store(false, Ordering::Release);
+                self.lock().clear_nodes();
+            }
+            Event::InitDone => self.nodes.store(true, Ordering::Release),
+        }
+    }
+
+    fn pod(&self, event: Event<Pod>) {
+        match event {
+            Event::Apply(pod) | Event::InitApply(pod) => {
+                if let Some((uid, held)) = held(&pod) {
+                    self.lock().pod(&uid, held);
+                }
+            }
+            Event::Delete(pod) => {
+                let uid = pod.metadata.uid.unwrap_or_default();
+                self.lock().without_pod(&uid);
+            }
+            Event::Init => {
+                self.pods.store(false, Ordering::Release);
+                self.lock().clear_pods();
+            }
+            Event::InitDone => self.pods.store(true, Ordering::Release),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Room> {
+        self.room.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn held(pod: &Pod) -> Option<(String, Held)> {
+    let ObjectMeta { uid, .. } = &pod.metadata;
+    let held = Held {
+        node: pod.spec.node_name.clone()?,
+        requests: pod.spec.requests()?,
+        holder: holder(&pod.metadata),
+    };
+    Some((uid.clone()?, held))
+}

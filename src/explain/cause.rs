@@ -1,0 +1,127 @@
+//! The causes for which a gang waits: a closed list, each with its evidence. Text is made of them in one
+//! place (`text`).
+
+use super::refusal::{Refusal, Refuser};
+use super::room::{Exclusion, Fit};
+use super::words::Obstacle;
+
+/// Why a gang waits.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Cause {
+    /// Pods exist that Muster has not linked to the gang.
+    Unlinked {
+        /// How many.
+        pods: usize,
+    },
+    /// Its pods are refused when their controller creates them.
+    PodsRefused {
+        /// Pods that exist.
+        live: usize,
+        /// Pods that are needed.
+        quorum: u32,
+        /// What the controller was told.
+        refusal: Refusal,
+    },
+    /// Pods are missing, and nobody says why.
+    PodsMissing {
+        /// Pods that exist.
+        live: usize,
+        /// Pods that are needed.
+        quorum: u32,
+    },
+    /// Members have finished, and the quorum cannot follow.
+    Stranded(String),
+    /// Scheduling gates hold members back.
+    Gated {
+        /// How many members.
+        pods: usize,
+    },
+    /// Another gang of its bundle is not ready.
+    Partner(String),
+    /// Nothing starts from its queue.
+    Queue(String),
+    /// A claim of a volume that it mounts does not exist.
+    ClaimMissing(String),
+    /// Too little of a resource on the nodes that may be used.
+    NoRoom(Fit),
+    /// No node may be used: what excludes most of them.
+    Excluded {
+        /// What excludes most.
+        by: Exclusion,
+        /// How many nodes that excludes.
+        nodes: usize,
+        /// What was counted.
+        fit: Fit,
+    },
+    /// There is no node.
+    NoNodes,
+    /// What the scheduler says keeps pods from nodes.
+    Obstacle {
+        /// What.
+        obstacle: Obstacle,
+        /// For how many nodes.
+        nodes: Option<u32>,
+    },
+    /// Nobody has looked at its pods.
+    Unheard {
+        /// The `schedulerName` of the pods.
+        scheduler: String,
+    },
+    /// Only the scheduler knows.
+    SchedulerSays(String),
+    /// Nothing is known.
+    Unknown,
+}
+
+impl Cause {
+    /// As the reason of a condition, and as a label of metrics.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::Unlinked { .. } => "LinkLost",
+            Self::PodsRefused { refusal, .. } => match refusal.by {
+                Refuser::Quota => "QuotaExceeded",
+                Refuser::LimitRange => "LimitRangeViolated",
+                Refuser::PodSecurity => "PodSecurityViolated",
+                Refuser::ServiceAccount => "ServiceAccountMissing",
+                Refuser::PriorityClass => "PriorityClassMissing",
+                Refuser::Policy => "PodsDenied",
+                Refuser::WebhookDown => "WebhookUnreachable",
+                Refuser::NameTaken => "PodNameTaken",
+                Refuser::Invalid => "PodsInvalid",
+                Refuser::Other => "PodsNotCreated",
+            },
+            Self::PodsMissing { .. } => "PodsMissing",
+            Self::Stranded(_) => "MembersFinished",
+            Self::Gated { .. } => "SchedulingGated",
+            Self::Partner(_) => "BundleIncomplete",
+            Self::Queue(_) => "QueueUnusable",
+            Self::ClaimMissing(_) => "VolumeClaimMissing",
+            Self::NoRoom(_) => "InsufficientResources",
+            Self::Excluded { by, .. } => match by {
+                Exclusion::Selector => "NodeSelectorMismatch",
+                Exclusion::Taint(_) => "TaintNotTolerated",
+                Exclusion::Cordoned => "NodesCordoned",
+            },
+            Self::NoNodes => "NoNodes",
+            Self::Obstacle { obstacle, .. } => match obstacle {
+                Obstacle::ClaimMissing(_) => "VolumeClaimMissing",
+                Obstacle::VolumeUnbound => "VolumeNotBound",
+                Obstacle::VolumeElsewhere => "VolumeElsewhere",
+                Obstacle::Insufficient(_) => "InsufficientResources",
+                Obstacle::TooManyPods => "NodesFull",
+                Obstacle::Selector => "NodeSelectorMismatch",
+                Obstacle::Taint(_) => "TaintNotTolerated",
+                Obstacle::Cordoned => "NodesCordoned",
+                Obstacle::PodAffinity => "PodAffinity",
+                Obstacle::AntiAffinity => "PodAntiAffinity",
+                Obstacle::Spread => "TopologySpread",
+                Obstacle::Ports => "HostPortsTaken",
+                Obstacle::Devices => "DevicesMissing",
+                Obstacle::NoNodes => "NoNodes",
+            },
+            Self::Unheard { .. } => "SchedulerAbsent",
+            Self::SchedulerSays(_) => "SchedulerWaits",
+            Self::Unknown => "GangWaiting",
+        }
+    }
+}

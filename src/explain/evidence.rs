@@ -1,0 +1,234 @@
+//! What is known of one gang that waits, and the causes that follow from it.
+
+use std::sync::Arc;
+
+use super::cause::Cause;
+use super::refusal::Refusal;
+use super::room::Fit;
+use super::words::{Obstacle, obstacles};
+use crate::gang::ask::{Ask, Unscheduled};
+
+/// So many causes are told.
+const TOLD: usize = 3;
+
+/// So many kinds of words, and of what pods ask, are kept of a gang.
+const KINDS: usize = 16;
+
+/// What is known of a gang that waits.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Evidence {
+    /// How many members are needed.
+    pub quorum: u32,
+    /// Members that exist and are neither done nor being deleted.
+    pub live: usize,
+    /// Pods of the workload that Muster has not linked.
+    pub unlinked: usize,
+    /// What schedulers say of members that wait, each with how many say so.
+    pub words: Vec<(Unscheduled, u32)>,
+    /// Members that wait and of which nobody says anything.
+    pub unheard: u32,
+    /// Members that scheduling gates hold back.
+    pub gated: usize,
+    /// What members that wait ask of nodes.
+    pub asks: Vec<(Arc<Ask>, u32)>,
+    /// How the names of pods begin by which the scheduler keeps room for it.
+    pub placeholders: Option<String>,
+    /// What the scheduler says of the gang.
+    pub said: Option<String>,
+    /// Which other gang of the bundle is not ready.
+    pub partner: Option<String>,
+    /// What is wrong with the queue.
+    pub queue: Option<String>,
+    /// Why members that have finished keep the others from starting.
+    pub stranded: Option<String>,
+    /// What the controllers of its pods were told, the last first.
+    pub refusals: Vec<Refusal>,
+    /// Claims of volumes that its pods mount and that do not exist.
+    pub claims: Vec<String>,
+    /// Whether it fits now.
+    pub fit: Option<Fit>,
+}
+
+impl Evidence {
+    /// A member that waits.
+    pub(crate) fn note(&mut self, words: Option<&Unscheduled>, ask: Option<&Arc<Ask>>) {
+        match words {
+            Some(words) if words.reason == super::words::GATED => self.gated += 1,
+            Some(words) => count(&mut self.words, words, |a, b| a == b),
+            None => self.unheard += 1,
+        }
+        if let Some(ask) = ask {
+            count(&mut self.asks, ask, |a, b| Arc::ptr_eq(a, b) || a == b);
+        }
+    }
+
+    /// What the scheduler says, in its own words: of a pod, where that says more.
+    pub fn quotation(&self) -> Option<&str> {
+        let telling = self
+            .words
+            .iter()
+            .find(|(words, _)| !obstacles(&words.message).is_empty());
+        let any = || self.words.first().map(|(words, _)| words.message.as_str());
+        let telling = telling.map(|(words, _)| words.message.as_str());
+        telling.or(self.said.as_deref()).or_else(any)
+    }
+
+    fn obstacles(&self) -> Vec<(Obstacle, Option<u32>)> {
+        let mut all: Vec<(Obstacle, Option<u32>)> = Vec::new();
+        let of_pods = self.words.iter().map(|(words, _)| words.message.as_str());
+        for message in of_pods.chain(self.said.as_deref()) {
+            for (obstacle, nodes) in obstacles(message) {
+                if !all.iter().any(|(other, _)| *other == obstacle) {
+                    all.push((obstacle, nodes));
+                }
+            }
+        }
+        // What excludes most nodes first; volumes before all, because nothing else helps then.
+        let is_volume = |obstacle: &Obstacle| *obstacle <= Obstacle::VolumeElsewhere;
+        all.sort_by_key(|(obstacle, nodes)| {
+            let volume = is_volume(obstacle);
+            (!volume, std::cmp::Reverse(nodes.unwrap_or(0)))
+        });
+        all
+    }
+}
+
+fn count<T: Clone>(counts: &mut Vec<(T, u32)>, one: &T, same: impl Fn(&T, &T) -> bool) {
+    let known = counts.len();
+    match counts.iter_mut().find(|(other, _)| same(other, one)) {
+        Some((_, count)) => *count += 1,
+        None if known < KINDS => counts.push((one.clone(), 1)),
+        None => {}
+    }
+}
+
+/// Why a gang waits: what must be mended first first, and at most three.
+pub fn causes(known: &Evidence) -> Vec<Cause> {
+    let mut causes = Vec::new();
+    let lacks = known.live < known.quorum as usize;
+    if known.unlinked > 0 && lacks {
+        causes.push(Cause::Unlinked {
+            pods: known.unlinked,
+        });
+    }
+    causes.extend(known.stranded.clone().map(Cause::Stranded));
+    if lacks && known.stranded.is_none() {
+        let (live, quorum) = (known.live, known.quorum);
+        let mut told = Vec::new();
+        for refusal in &known.refusals {
+            if !told.contains(&refusal.by) {
+                told.push(refusal.by);
+                let refusal = refusal.clone();
+                causes.push(Cause::PodsRefused {
+                    live,
+                    quorum,
+                    refusal,
+                });
+            }
+        }
+        if told.is_empty() && known.unlinked == 0 {
+            causes.push(Cause::PodsMissing { live, quorum });
+        }
+    }
+    if known.gated > 0 {
+        causes.push(Cause::Gated { pods: known.gated });
+    }
+    causes.extend(known.partner.clone().map(Cause::Partner));
+    causes.extend(known.queue.clone().map(Cause::Queue));
+    // While members are missing or held back, no scheduler looks for nodes.
+    if causes.is_empty() {
+        placement(known, &mut causes);
+    }
+    if causes.is_empty() {
+        causes.push(match &known.said {
+            Some(said) => Cause::SchedulerSays(said.clone()),
+            None => match known.words.first() {
+                Some((words, _)) => Cause::SchedulerSays(words.message.clone()),
+                None => match known.asks.first() {
+                    Some((ask, _)) if known.unheard > 0 => Cause::Unheard {
+                        scheduler: ask.scheduler.clone(),
+                    },
+                    _ => Cause::Unknown,
+                },
+            },
+        });
+    }
+    causes.truncate(TOLD);
+    causes
+}
+
+/// Why there is no node for its members.
+fn placement(known: &Evidence, causes: &mut Vec<Cause>) {
+    causes.extend(known.claims.iter().cloned().map(Cause::ClaimMissing));
+    let mut said = known.obstacles();
+    // Nodes that are not for it are out of the question, and no cause while there are others; what
+    // those lack is no cause where all fit on the others.
+    if let Some(fit) = &known.fit {
+        let usable = fit
+            .lacking
+            .as_ref()
+            .is_none_or(|lacking| lacking.eligible > 0);
+        said.retain(|(obstacle, _)| match obstacle {
+            Obstacle::Selector | Obstacle::Taint(_) | Obstacle::Cordoned => !usable,
+            Obstacle::Insufficient(_) | Obstacle::TooManyPods => fit.fits < fit.needed,
+            _ => true,
+        });
+    }
+    said.retain(|(obstacle, nodes)| match obstacle {
+        Obstacle::ClaimMissing(name) => {
+            let cause = Cause::ClaimMissing(name.clone());
+            if !causes.contains(&cause) {
+                causes.push(cause);
+            }
+            false
+        }
+        Obstacle::VolumeUnbound | Obstacle::VolumeElsewhere => {
+            let obstacle = obstacle.clone();
+            causes.push(Cause::Obstacle {
+                obstacle,
+                nodes: *nodes,
+            });
+            false
+        }
+        _ => true,
+    });
+    let counted = known.fit.as_ref().and_then(|fit| {
+        let lacking = fit.lacking.as_ref()?;
+        Some((fit, lacking)).filter(|_| fit.fits < fit.needed)
+    });
+    if let Some((fit, lacking)) = counted {
+        if fit.nodes == 0 {
+            causes.push(Cause::NoNodes);
+        } else if let (0, Some((by, nodes))) = (lacking.eligible, lacking.excluded.first()) {
+            causes.push(Cause::Excluded {
+                by: by.clone(),
+                nodes: *nodes,
+                fit: fit.clone(),
+            });
+        } else if lacking.short.is_some() {
+            causes.push(Cause::NoRoom(fit.clone()));
+        } else if lacking.full > 0 {
+            causes.push(Cause::Obstacle {
+                obstacle: Obstacle::TooManyPods,
+                nodes: u32::try_from(lacking.full).ok(),
+            });
+        }
+    }
+    // What is counted is not said twice; what pods do to each other is only said.
+    let counted: Vec<&str> = causes.iter().map(Cause::reason).collect();
+    let rest = said.into_iter().map(|(obstacle, nodes)| {
+        let between_pods = matches!(
+            obstacle,
+            Obstacle::AntiAffinity | Obstacle::PodAffinity | Obstacle::Spread | Obstacle::Ports
+        );
+        (between_pods, Cause::Obstacle { obstacle, nodes })
+    });
+    let rest: Vec<(bool, Cause)> = rest
+        .filter(|(_, cause)| !counted.contains(&cause.reason()))
+        .collect();
+    // Without a count, or where all would fit by it, the scheduler's words are all there is.
+    let fits = known.fit.as_ref().is_some_and(|fit| fit.fits >= fit.needed);
+    let (first, later): (Vec<_>, Vec<_>) =
+        rest.into_iter().partition(|(between, _)| *between && fits);
+    causes.extend(first.into_iter().chain(later).map(|(_, cause)| cause));
+}

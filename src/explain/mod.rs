@@ -1,0 +1,22 @@
+//! Why a gang waits: from what is known of it to its causes, what must be mended first first.
+//!
+//! - [`cause`]: the causes, each with its evidence as data. A closed list.
+//! - [`evidence`]: what is known of one gang, and the causes that follow from it.
+//! - [`refusal`]: what a controller was told when it could not create a pod.
+//! - [`words`]: what a scheduler says in a pod's condition.
+//! - [`room`]: what nodes have left, for how many members, and who has the rest.
+//! - `text`: the sentences, the same for all schedulers.
+//!
+//! Pure: no client, no clock, no cache. The reconciler and `muster explain` call the same functions.
+
+pub mod cause;
+pub mod evidence;
+pub mod refusal;
+pub mod room;
+#[cfg(test)]
+mod tests;
+mod text;
+pub mod words;
+
+pub use cause::Cause;
+pub use evidence::{Evidence, causes};

@@ -1,0 +1,225 @@
+//! From what is known of a gang to the sentence that its owner reads.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::evidence::{Evidence, causes};
+use super::refusal::Refusal;
+use super::room::{Held, NodeRoom, Room, Taint};
+use crate::gang::Unscheduled;
+use crate::gang::ask::{Ask, AskingSpec};
+
+/// What one pod asks: so many CPUs, and this.
+fn ask(cpu: &str, rest: Value) -> Arc<Ask> {
+    let mut spec = json!({"containers": [{"resources": {"requests": {"cpu": cpu}}}]});
+    for (field, value) in rest.as_object().unwrap() {
+        spec[field] = value.clone();
+    }
+    let spec: AskingSpec = serde_json::from_value(spec).unwrap();
+    Arc::new(spec.ask().unwrap())
+}
+
+fn node(cpu: &str) -> NodeRoom {
+    NodeRoom {
+        allocatable: serde_json::from_value(json!({"cpu": cpu, "pods": "10"})).unwrap(),
+        ..NodeRoom::default()
+    }
+}
+
+fn held(node: &str, cpu: &str, holder: &str) -> Held {
+    Held {
+        node: node.to_owned(),
+        requests: serde_json::from_value(json!({"cpu": cpu})).unwrap(),
+        holder: holder.to_owned(),
+    }
+}
+
+/// A gang of nine pods that all exist.
+fn gang(room: &Room, ask: Arc<Ask>) -> Evidence {
+    let asks = vec![(ask, 9)];
+    Evidence {
+        quorum: 9,
+        live: 9,
+        fit: Some(room.fit(&asks, 9, None)),
+        asks,
+        ..Evidence::default()
+    }
+}
+
+fn first(known: &Evidence) -> (&'static str, String) {
+    let causes = causes(known);
+    (causes[0].reason(), causes[0].to_string())
+}
+
+fn says(message: &str) -> (Unscheduled, u32) {
+    let words = Unscheduled {
+        reason: "Unschedulable".to_owned(),
+        message: message.to_owned(),
+    };
+    (words, 1)
+}
+
+#[test]
+fn what_is_short_is_said_with_who_holds_it() {
+    let mut room = Room::default();
+    for name in ["a", "b"] {
+        let labels = [("pool".to_owned(), "a100".to_owned())].into();
+        let node = NodeRoom {
+            labels,
+            ..node("4")
+        };
+        room.node(name, node);
+    }
+    room.node("elsewhere", node("100"));
+    room.pod("1", held("a", "2", "ml/train-b"));
+    room.pod("2", held("elsewhere", "9", "ml/other"));
+    let ask = ask("1", json!({"nodeSelector": {"pool": "a100"}}));
+    let (reason, text) = first(&gang(&room, Arc::clone(&ask)));
+    assert_eq!(reason, "InsufficientResources");
+    assert_eq!(
+        text,
+        "6 of 9 pods fit; 3 more CPU are needed on nodes with pool=a100 (held by ml/train-b)"
+    );
+    room.without_pod("1");
+    assert!(
+        first(&gang(&room, ask))
+            .1
+            .starts_with("8 of 9 pods fit; 1 more CPU is needed")
+    );
+}
+
+#[test]
+fn a_pod_that_no_node_could_hold_is_said_before_what_others_hold() {
+    let mut room = Room::default();
+    room.node("a", node("4"));
+    room.pod("1", held("a", "4", "ml/train-b"));
+    let (_, text) = first(&gang(&room, ask("100", json!({}))));
+    assert_eq!(
+        text,
+        "0 of 9 pods fit; a pod asks for 100 CPU, and the largest node has 4"
+    );
+}
+
+#[test]
+fn room_that_is_scattered_is_not_called_enough() {
+    let mut room = Room::default();
+    for name in ["a", "b", "c"] {
+        room.node(name, node("3"));
+        room.pod(name, held(name, "2", "ml/train-b"));
+    }
+    let known = Evidence {
+        fit: Some(room.fit(&[(ask("2", json!({})), 1)], 1, None)),
+        ..gang(&room, ask("2", json!({})))
+    };
+    let (_, text) = first(&known);
+    assert_eq!(
+        text,
+        "0 of 1 pods fit; no node has 2 CPU left for one more (held by ml/train-b)"
+    );
+}
+
+#[test]
+fn nodes_that_a_selector_wants_and_a_taint_keeps_are_named_before_the_others() {
+    let mut room = Room::default();
+    for number in 0..9 {
+        room.node(&format!("other-{number}"), node("9"));
+    }
+    let taint = Taint {
+        key: "gpu".to_owned(),
+        value: "only".to_owned(),
+        effect: "NoSchedule".to_owned(),
+    };
+    let wanted = NodeRoom {
+        labels: [("pool".to_owned(), "a100".to_owned())].into(),
+        taints: vec![taint],
+        ..node("9")
+    };
+    room.node("wanted", wanted.clone());
+    let selector = json!({"nodeSelector": {"pool": "a100"}});
+    let (reason, text) = first(&gang(&room, ask("1", selector.clone())));
+    assert_eq!(reason, "TaintNotTolerated");
+    assert_eq!(text, "it does not tolerate the taint gpu=only of 1 node");
+    let tolerates = json!({"nodeSelector": {"pool": "a100"},
+        "tolerations": [{"key": "gpu", "operator": "Exists"}]});
+    let fit = room.fit(&[(ask("1", tolerates), 9)], 9, None);
+    assert_eq!(fit.fits, 9);
+    let cordoned = NodeRoom {
+        cordoned: true,
+        taints: Vec::new(),
+        ..wanted
+    };
+    room.node("wanted", cordoned);
+    assert_eq!(first(&gang(&room, ask("1", selector))).0, "NodesCordoned");
+    let (reason, text) = first(&gang(&room, ask("1", json!({"nodeSelector": {"a": "b"}}))));
+    assert_eq!(reason, "NodeSelectorMismatch");
+    assert_eq!(text, "no node has the labels that it asks for (a=b)");
+}
+
+#[test]
+fn missing_pods_come_before_room_and_whoever_refuses_them_before_their_number() {
+    let mut known = gang(&Room::default(), ask("1", json!({})));
+    known.live = 8;
+    assert_eq!(
+        first(&known),
+        ("PodsMissing", "only 8 of 9 pods exist".to_owned())
+    );
+    let quota = "Error creating: pods \"x\" is forbidden: exceeded quota: small, limited: pods=8";
+    known.refusals = vec![Refusal::read(quota, None, None)];
+    let text = "8 of 9 pods exist; the others are refused by a ResourceQuota: exceeded quota: \
+                small, limited: pods=8";
+    assert_eq!(first(&known), ("QuotaExceeded", text.to_owned()));
+    known.unlinked = 1;
+    assert_eq!(first(&known).0, "LinkLost");
+    assert!(causes(&known).len() <= 3);
+}
+
+#[test]
+fn what_pods_do_to_each_other_is_taken_from_the_scheduler_where_there_is_room() {
+    let mut room = Room::default();
+    room.node("a", node("9"));
+    let mut known = gang(&room, ask("1", json!({})));
+    known.words = vec![
+        says("minCount (9) cannot be satisfied: 1 scheduled, 8 remaining"),
+        says(
+            "0/5 nodes are available: 3 node(s) had untolerated taint(s), 1 Insufficient cpu, 1 \
+             node(s) didn't match pod anti-affinity rules.",
+        ),
+    ];
+    assert_eq!(first(&known).0, "PodAntiAffinity");
+    assert!(known.quotation().unwrap().starts_with("0/5 nodes"));
+    known.claims = vec!["data".to_owned()];
+    assert_eq!(first(&known).0, "VolumeClaimMissing");
+}
+
+#[test]
+fn a_gang_of_which_nobody_says_anything_has_no_scheduler() {
+    let mut room = Room::default();
+    room.node("a", node("9"));
+    let mut known = gang(&room, ask("1", json!({"schedulerName": "nobody"})));
+    known.unheard = 9;
+    let (reason, text) = first(&known);
+    assert_eq!(reason, "SchedulerAbsent");
+    assert!(
+        text.ends_with("does one answer for schedulerName \"nobody\"?"),
+        "{text}"
+    );
+    known.said = Some("queue is full".to_owned());
+    assert_eq!(
+        first(&known),
+        (
+            "SchedulerWaits",
+            "the scheduler says: queue is full".to_owned()
+        )
+    );
+}
+
+#[test]
+fn what_keeps_room_for_a_gang_is_not_held_by_others() {
+    let mut room = Room::default();
+    room.node("a", node("3"));
+    room.pod("1", held("a", "2", "ml/tg-train-0-workers-x"));
+    let asks = [(ask("1", json!({})), 3)];
+    assert_eq!(room.fit(&asks, 3, None).fits, 1);
+    assert_eq!(room.fit(&asks, 3, Some("ml/tg-train-0-")).fits, 3);
+}

@@ -1,0 +1,273 @@
+//! The sentences that are made of causes, the same for all schedulers, and what to do next.
+
+use std::fmt;
+
+use super::cause::Cause;
+use super::refusal::Refuser;
+use super::room::{Exclusion, Fit, How, Lacking};
+use super::words::Obstacle;
+use crate::gang::ask::Ask;
+use crate::gang::quantity::Quantity;
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unlinked { pods } => write!(
+                f,
+                "{pods} {} while Muster's webhooks were not called, and do not belong to the gang: \
+                 delete them, so that they are made again",
+                number(*pods as u64, "pod was created", "pods were created")
+            ),
+            Self::PodsRefused {
+                live,
+                quorum,
+                refusal,
+            } => write!(
+                f,
+                "{live} of {quorum} pods exist; the others are refused by {}: {}",
+                refuser(refusal.by),
+                refusal.words
+            ),
+            Self::PodsMissing { live, quorum } => {
+                write!(f, "only {live} of {quorum} pods exist")
+            }
+            Self::Stranded(why) | Self::Partner(why) | Self::Queue(why) => f.write_str(why),
+            Self::Gated { pods } => write!(
+                f,
+                "{pods} {} by a scheduling gate",
+                number(*pods as u64, "pod is held back", "pods are held back")
+            ),
+            Self::ClaimMissing(name) => write!(
+                f,
+                "the PersistentVolumeClaim {name:?} that its pods mount does not exist"
+            ),
+            Self::NoRoom(fit) => no_room(f, fit),
+            Self::Excluded { by, nodes, fit } => excluded(f, by, *nodes, fit),
+            Self::NoNodes => f.write_str("the cluster has no node"),
+            Self::Obstacle { obstacle, nodes } => {
+                say_obstacle(f, obstacle)?;
+                match nodes {
+                    Some(1) => f.write_str(" (1 node)"),
+                    Some(nodes) => write!(f, " ({nodes} nodes)"),
+                    None => Ok(()),
+                }
+            }
+            Self::Unheard { scheduler } => write!(
+                f,
+                "no scheduler has looked at its pods: does one answer for schedulerName \
+                 {scheduler:?}?"
+            ),
+            Self::SchedulerSays(words) => write!(f, "the scheduler says: {words}"),
+            Self::Unknown => f.write_str("the scheduler has not said why"),
+        }
+    }
+}
+
+fn number<'a>(count: u64, one: &'a str, many: &'a str) -> &'a str {
+    match count {
+        1 => one,
+        _ => many,
+    }
+}
+
+fn refuser(by: Refuser) -> &'static str {
+    match by {
+        Refuser::Quota => "a ResourceQuota",
+        Refuser::LimitRange => "a LimitRange",
+        Refuser::PodSecurity => "Pod Security",
+        Refuser::ServiceAccount => "the missing ServiceAccount",
+        Refuser::PriorityClass => "the missing PriorityClass",
+        Refuser::Policy => "an admission policy",
+        Refuser::WebhookDown => "a webhook that does not answer",
+        Refuser::NameTaken => "pods of the same name",
+        Refuser::Invalid => "the API",
+        Refuser::Other => "the cluster",
+    }
+}
+
+/// `cpu` as people say it.
+struct Resource<'a>(&'a str);
+
+impl fmt::Display for Resource<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.0 {
+            "cpu" => "CPU",
+            other => other,
+        })
+    }
+}
+
+/// Which nodes a pod may use, as far as its spec says.
+struct Nodes<'a>(&'a Ask);
+
+impl fmt::Display for Nodes<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let selector = &self.0.node_selector;
+        if selector.is_empty() {
+            return match self.0.terms.is_empty() {
+                true => Ok(()),
+                false => f.write_str(" that its affinity allows"),
+            };
+        }
+        f.write_str(" with ")?;
+        for (index, (key, value)) in selector.iter().enumerate() {
+            let comma = if index == 0 { "" } else { "," };
+            write!(f, "{comma}{key}={value}")?;
+        }
+        Ok(())
+    }
+}
+
+fn holders(lacking: &Lacking) -> String {
+    let names: Vec<&str> = lacking.holders.iter().map(|(name, _)| &**name).collect();
+    match names.is_empty() {
+        true => String::new(),
+        false => format!(" (held by {})", names.join(", ")),
+    }
+}
+
+fn no_room(f: &mut fmt::Formatter<'_>, fit: &Fit) -> fmt::Result {
+    write!(f, "{} of {} pods fit", fit.fits, fit.needed)?;
+    let Some((lacking, short)) = fit
+        .lacking
+        .as_ref()
+        .and_then(|lacking| Some((lacking, lacking.short.as_ref()?)))
+    else {
+        return Ok(());
+    };
+    let (resource, nodes) = (Resource(&short.resource), Nodes(&lacking.ask));
+    match &short.how {
+        How::By(missing) => write!(
+            f,
+            "; {missing} more {resource} {} needed{}{}",
+            are(*missing),
+            on(&nodes),
+            holders(lacking)
+        ),
+        How::NoNodeSoLarge { one, largest } if largest.is_zero() => write!(
+            f,
+            "; a pod asks for {one} {resource}, and no node{nodes} has any"
+        ),
+        How::NoNodeSoLarge { one, largest } => write!(
+            f,
+            "; a pod asks for {one} {resource}, and the largest node{nodes} has {largest}"
+        ),
+        How::Scattered { one } => write!(
+            f,
+            "; no node{nodes} has {one} {resource} left for one more{}",
+            holders(lacking)
+        ),
+    }
+}
+
+fn on(nodes: &Nodes<'_>) -> String {
+    match nodes.to_string() {
+        any if any.is_empty() => any,
+        some => format!(" on nodes{some}"),
+    }
+}
+
+fn are(quantity: Quantity) -> &'static str {
+    match quantity == Quantity::from_units(1) {
+        true => "is",
+        false => "are",
+    }
+}
+
+fn excluded(f: &mut fmt::Formatter<'_>, by: &Exclusion, nodes: usize, fit: &Fit) -> fmt::Result {
+    let ask = fit.lacking.as_ref().map(|lacking| &lacking.ask);
+    match by {
+        Exclusion::Selector => {
+            let nodes = ask.map(|ask| Nodes(ask).to_string()).unwrap_or_default();
+            match nodes.strip_prefix(" with ") {
+                Some(labels) => write!(f, "no node has the labels that it asks for ({labels})"),
+                None => f.write_str("no node is allowed by its node affinity"),
+            }
+        }
+        Exclusion::Taint(taint) => write!(
+            f,
+            "it does not tolerate the taint {taint} of {nodes} {}",
+            number(nodes as u64, "node", "nodes")
+        ),
+        Exclusion::Cordoned => write!(
+            f,
+            "{nodes} {} cordoned, and no other may be used",
+            number(nodes as u64, "node is", "nodes are")
+        ),
+    }
+}
+
+fn say_obstacle(f: &mut fmt::Formatter<'_>, obstacle: &Obstacle) -> fmt::Result {
+    f.write_str(match obstacle {
+        Obstacle::ClaimMissing(name) => {
+            return write!(f, "the PersistentVolumeClaim {name:?} does not exist");
+        }
+        Obstacle::Insufficient(resource) => {
+            return write!(f, "too little {} is left", Resource(resource));
+        }
+        Obstacle::Taint(Some(taint)) => {
+            return write!(f, "it does not tolerate the taint {taint}");
+        }
+        Obstacle::Taint(None) => "it does not tolerate the taints of nodes",
+        Obstacle::VolumeUnbound => "a PersistentVolumeClaim that its pods mount is not bound",
+        Obstacle::VolumeElsewhere => "a volume that its pods mount is bound to other nodes",
+        Obstacle::TooManyPods => "nodes have as many pods as they take",
+        Obstacle::Selector => "nodes do not match its node selector or affinity",
+        Obstacle::Cordoned => "nodes are cordoned",
+        Obstacle::PodAffinity => "nodes do not match its affinity to other pods",
+        Obstacle::AntiAffinity => "anti-affinity between pods leaves too few nodes",
+        Obstacle::Spread => "its topology spread constraints leave too few nodes",
+        Obstacle::Ports => "a host port that its pods use is taken",
+        Obstacle::Devices => "a device that its pods claim is not there",
+        Obstacle::NoNodes => "the cluster has no node",
+    })
+}
+
+impl Cause {
+    /// What to type next, where a command helps.
+    pub fn next_step(&self, namespace: &str) -> Option<String> {
+        let pods = format!("kubectl get pods -n {namespace} --field-selector spec.nodeName=");
+        Some(match self {
+            Self::PodsRefused { refusal, .. } => match refusal.by {
+                Refuser::Quota => format!("kubectl describe resourcequota -n {namespace}"),
+                Refuser::LimitRange => format!("kubectl describe limitrange -n {namespace}"),
+                Refuser::PodSecurity => format!("kubectl get namespace {namespace} --show-labels"),
+                Refuser::ServiceAccount => format!("kubectl get serviceaccounts -n {namespace}"),
+                Refuser::PriorityClass => "kubectl get priorityclasses".to_owned(),
+                Refuser::WebhookDown | Refuser::Policy => {
+                    "kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations"
+                        .to_owned()
+                }
+                Refuser::NameTaken | Refuser::Invalid | Refuser::Other => {
+                    format!(
+                        "kubectl get events -n {namespace} --field-selector reason=FailedCreate"
+                    )
+                }
+            },
+            Self::PodsMissing { .. } | Self::Unlinked { .. } | Self::Gated { .. } => pods,
+            Self::ClaimMissing(_) => format!("kubectl get persistentvolumeclaims -n {namespace}"),
+            Self::NoRoom(_) => "kubectl describe nodes".to_owned(),
+            Self::Excluded { by, .. } => match by {
+                Exclusion::Selector => "kubectl get nodes --show-labels",
+                Exclusion::Taint(_) => {
+                    "kubectl get nodes -o custom-columns=NAME:.metadata.name,TAINTS:.spec.taints"
+                }
+                Exclusion::Cordoned => "kubectl get nodes",
+            }
+            .to_owned(),
+            Self::NoNodes => "kubectl get nodes".to_owned(),
+            Self::Obstacle { obstacle, .. } => match obstacle {
+                Obstacle::ClaimMissing(_) | Obstacle::VolumeUnbound | Obstacle::VolumeElsewhere => {
+                    format!("kubectl get persistentvolumeclaims,persistentvolumes -n {namespace}")
+                }
+                _ => pods,
+            },
+            Self::Unheard { .. } => "kubectl get pods -A | grep scheduler".to_owned(),
+            Self::Stranded(_)
+            | Self::Partner(_)
+            | Self::Queue(_)
+            | Self::SchedulerSays(_)
+            | Self::Unknown => return None,
+        })
+    }
+}
