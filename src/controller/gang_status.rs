@@ -9,7 +9,7 @@ use kube::core::ObjectMeta;
 
 use super::gang_members::Members;
 use super::gang_objects::GangObjects;
-use crate::gang::Gang;
+use crate::gang::{Gang, SchedulerKind};
 use crate::scheduler::Scheduler;
 use crate::workload::SeenPod;
 use crate::workload::seen::PodPhase;
@@ -30,6 +30,8 @@ pub enum State {
 pub struct GangStatus {
     /// The gang's name.
     pub name: String,
+    /// Whose gang it is.
+    pub scheduler: SchedulerKind,
     /// How it stands.
     pub state: State,
     /// How many members are on nodes.
@@ -66,6 +68,7 @@ impl GangStatus {
     pub fn example() -> Self {
         Self {
             name: "train-all-0".to_owned(),
+            scheduler: crate::scheduler::TABLE[0].kind,
             state: State::Empty,
             bound: 0,
             quorum: 4,
@@ -135,6 +138,7 @@ pub(super) fn status(
     let pending = |pod: &&SeenPod| pod.phase == PodPhase::Pending;
     GangStatus {
         name,
+        scheduler: backend.kind(),
         state,
         bound,
         quorum: gang.quorum(),

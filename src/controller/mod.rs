@@ -12,6 +12,7 @@
 //! - [`bundles`]: gangs that start together with gangs of other workloads.
 //! - [`barriers`]: start barriers: who has come, and what opens them.
 //! - `report`: events and the condition.
+//! - `metrics`: what is counted of all this.
 //! - `mend`: what helps gangs that wait because of a weakness of their scheduler.
 //! - [`discovery`]: what the cluster serves, and `namespaces`: their labels; for admission too.
 //!
@@ -28,6 +29,7 @@ mod gang_objects;
 mod gang_status;
 mod look;
 mod mend;
+mod metrics;
 mod namespaces;
 pub mod observe;
 mod owners;
@@ -51,6 +53,7 @@ use crate::workload::Facts;
 pub use barriers::show as show_barriers;
 use bundles::neighbours::Neighbours;
 use discovery::Found;
+pub use metrics::Metrics;
 pub use namespaces::listed as namespaces_listed;
 pub use standing::listed as pods_listed;
 
@@ -87,6 +90,7 @@ pub async fn lead(
     client: Client,
     cluster: Cluster,
     mut leadership: tokio::sync::watch::Receiver<Leadership>,
+    metrics: Metrics,
 ) {
     loop {
         let leads = leadership.wait_for(|l| *l == Leadership::Leader);
@@ -95,8 +99,9 @@ pub async fn lead(
         }
         tracing::info!("leading: this replica makes the gangs' objects");
         tokio::select! {
-            () = reconcile(client.clone(), Arc::clone(&cluster)) => {}
+            () = reconcile(client.clone(), Arc::clone(&cluster), metrics.clone()) => {}
             lost = leadership.wait_for(|l| *l == Leadership::Follower) => {
+                metrics.clear();
                 tracing::info!("following: another replica makes the gangs' objects");
                 if lost.is_err() {
                     return;
@@ -107,8 +112,9 @@ pub async fn lead(
 }
 
 /// Reconciles until dropped. Restarts when the cluster serves other kinds than before.
-pub async fn reconcile(client: Client, cluster: Cluster) {
+pub async fn reconcile(client: Client, cluster: Cluster, metrics: Metrics) {
     loop {
+        metrics.clear();
         let found = match discovery::discover(&client).await {
             Ok(found) => found,
             Err(error) => {
@@ -121,7 +127,8 @@ pub async fn reconcile(client: Client, cluster: Cluster) {
         let follow = async |facts: &'static Facts| {
             watched_kind::appear(facts, &client, &found.resources()).await;
             let (client, cluster) = (client.clone(), Arc::clone(&cluster));
-            run::run(client, cluster, &found, facts, Arc::clone(&neighbours)).await;
+            let (neighbours, metrics) = (Arc::clone(&neighbours), metrics.of(facts));
+            run::run(client, cluster, &found, facts, neighbours, metrics).await;
         };
         let following = futures::future::join_all(found.workloads.iter().copied().map(follow));
         tokio::select! {

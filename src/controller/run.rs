@@ -27,6 +27,7 @@ use super::look::{self, Context};
 use super::mend::nudge::Sleepers;
 use super::mend::queues::Queues;
 use super::mend::revive::Revivals;
+use super::metrics::OfKind;
 use super::observe::{self, WatchedPod};
 use super::owners::Owners;
 use super::pod_gangs::{self, PodGangs};
@@ -52,6 +53,7 @@ pub(super) async fn run(
     found: &Found,
     facts: &'static Facts,
     neighbours: Arc<Neighbours>,
+    metrics: OfKind,
 ) {
     let kind = watched_kind::api_resource(facts);
     let writer = store::Writer::new(kind.clone());
@@ -81,6 +83,7 @@ pub(super) async fn run(
             Arc::clone(&revivals),
             Arc::clone(&revisions),
             Arc::clone(&backoffs),
+            metrics.clone(),
         ))
         .reflect(writer)
         .inspect({
@@ -176,8 +179,9 @@ pub(super) async fn run(
         waiters,
         stragglers: Stragglers::default(),
         objects,
+        metrics,
     });
-    let nudges = context.sleepers.run(client);
+    let nudges = context.sleepers.run(client, &context.metrics);
     let reconciles = controller
         .run(look::look, look::on_error, Arc::clone(&context))
         .for_each(|result| async move {
@@ -270,6 +274,7 @@ fn forget_deleted(
     revivals: Arc<Revivals>,
     revisions: Arc<Revisions>,
     backoffs: Arc<Backoffs>,
+    metrics: OfKind,
 ) -> impl FnMut(&watcher::Result<Event<Stored>>) {
     let mut listed = HashSet::new();
     move |event| match event {
@@ -278,6 +283,7 @@ fn forget_deleted(
             revivals.forget(workload.uid());
             revisions.forget(workload.uid());
             backoffs.succeeded(workload.uid());
+            metrics.forget(workload.uid());
         }
         Ok(Event::Init) => listed.clear(),
         Ok(Event::InitApply(workload)) => {
@@ -288,6 +294,7 @@ fn forget_deleted(
             revivals.keep_only(&listed);
             revisions.keep_only(&listed);
             backoffs.keep_only(&listed);
+            metrics.keep_only(&listed);
             listed = HashSet::new();
         }
         Ok(Event::Apply(_)) | Err(_) => {}

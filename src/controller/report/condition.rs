@@ -16,6 +16,7 @@ use crate::controller::cache::recent_writes::TRUST;
 use crate::controller::cache::stored::Stored;
 use crate::controller::decide::{Actions, GangStatus, State};
 use crate::controller::gang_status;
+use crate::controller::metrics::BarrierOutcome;
 use crate::controller::report::events::{PATIENCE, Report};
 use crate::controller::report::few::{LONGEST, cut, few};
 
@@ -70,6 +71,15 @@ impl Reason {
             Self::Scheduled | Self::BarrierOpen => "True",
             Self::Waiting | Self::Broken | Self::Suspended | Self::Refused | Self::Idle => "False",
             Self::BarrierWaiting | Self::BarrierTimedOut | Self::BarrierRefused => "False",
+        }
+    }
+
+    fn barrier(self) -> Option<BarrierOutcome> {
+        match self {
+            Self::BarrierOpen => Some(BarrierOutcome::Opened),
+            Self::BarrierTimedOut => Some(BarrierOutcome::TimedOut),
+            Self::BarrierRefused => Some(BarrierOutcome::Refused),
+            _ => None,
         }
     }
 }
@@ -243,6 +253,7 @@ impl Conditions {
         let told = shown.is_some_and(|shown| shown["reason"] == reason.as_str());
         let update = self.settle(workload, condition, shown);
         if !told && matches!(update, ConditionUpdate::Write(_)) {
+            report.barrier = reason.barrier();
             match reason {
                 Reason::BarrierOpen => report.tell(reason.as_str(), message),
                 Reason::BarrierTimedOut | Reason::BarrierRefused => {

@@ -89,6 +89,7 @@ impl GangHistory {
         // Told once, and due until it is done: a write may fail.
         report.timed_out = Some(action);
         if !std::mem::replace(&mut self.timed_out, true) {
+            report.timeouts += 1;
             let then = match action {
                 TimeoutAction::Wait => "it keeps waiting",
                 TimeoutAction::Suspend => "its workload will be suspended",
