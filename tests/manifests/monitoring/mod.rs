@@ -108,6 +108,7 @@ async fn every_metric_is_in_the_docs_with_its_labels() {
 
 #[test]
 fn every_alert_says_what_is_wrong_and_how_bad_it_is() {
+    let page = std::fs::read_to_string("docs/operating.md").unwrap();
     let mut names = BTreeSet::new();
     for alert in alerts() {
         let name = alert["alert"].as_str().unwrap().to_owned();
@@ -119,6 +120,8 @@ fn every_alert_says_what_is_wrong_and_how_bad_it_is() {
         let severity = alert["labels"]["severity"].as_str().unwrap_or_default();
         let known = ["critical", "warning", "info"].contains(&severity);
         assert!(known, "{name}: {severity}");
+        let row = format!("\n| `{name}` | {severity} | ");
+        assert!(page.contains(&row), "docs/operating.md has no {row}");
         // What counts over a time needs no further patience.
         let over_a_time = alert["expr"].as_str().unwrap().contains("increase(");
         assert_ne!(alert["for"].is_string(), over_a_time, "{name}");
