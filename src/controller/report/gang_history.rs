@@ -203,6 +203,7 @@ mod tests {
             let mut report = Report::default();
             history.update(Instant::now(), &standing, &actions, &mut report);
             let told = report.reasons().filter(|r| *r == "GangTimedOut").count();
+            assert_eq!(report.timeouts, told as u64, "counted when it is told");
             (report.timed_out.is_some(), told)
         };
         assert_eq!(look(late(None, State::Empty)), (false, 0));

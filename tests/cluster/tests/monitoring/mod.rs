@@ -66,6 +66,18 @@ async fn sum(sandbox: &Sandbox, series: &str) -> Result<f64> {
     Ok(values.sum::<Result<f64, _>>()?)
 }
 
+impl Sandbox {
+    /// Muster has counted something of which series begin so.
+    pub async fn counted(&self, series: &str) -> Result<()> {
+        self.wait_for(&format!("{series} to rise"), async || {
+            let counted = sum(self, series).await?;
+            ensure!(counted >= 1.0, "it is {counted}");
+            Ok(())
+        })
+        .await
+    }
+}
+
 /// Others use the same Muster: what rises may rise by more.
 pub async fn a_gang_that_waits_is_counted_until_it_is_placed(sandbox: Sandbox) -> Result<()> {
     const WAITING: &str = r#"muster_gangs{state="waiting",scheduler="native","#;
