@@ -5,14 +5,12 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::{Context, Result};
-use http::Request;
-use kube::{Client, Config};
 
 use crate::components::Components;
 use crate::control_plane::ControlPlane;
 use crate::figures::Figures;
 use crate::fleet::Home;
-use crate::muster::Muster;
+use crate::muster::{self, Muster};
 use crate::node::machine::Machine;
 use crate::node::start::{self, Started};
 use crate::objects::Objects;
@@ -239,13 +237,8 @@ impl Cluster {
 
     /// What Muster counts, as Prometheus would read it.
     pub async fn metrics(&self) -> Result<String> {
-        let admin = self
-            .admin
-            .context("this cluster has no Muster of its own")?;
-        let at = format!("http://127.0.0.1:{admin}").parse()?;
-        let client = Client::try_from(Config::new(at))?;
-        let request = Request::get("/metrics").body(Vec::new())?;
-        Ok(client.request_text(request).await?)
+        let admin = self.admin.context("this cluster has no Muster")?;
+        muster::metrics(admin).await
     }
 
     /// Components that ended though nobody asked them to, with their last words.
