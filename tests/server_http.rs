@@ -149,8 +149,13 @@ async fn a_review_that_cannot_be_answered_says_whose_fault_it_is() {
                 .starts_with("text/plain")
         );
     }
-    let series = r#"muster_admission_requests_total{operation="",kind="",outcome="unanswerable"}"#;
-    assert_eq!(metric(server.admin, series).await, 4.0);
+    let count = async |outcome| {
+        let labels = r#"operation="",kind="""#;
+        let series = format!(r#"muster_admission_requests_total{{{labels},outcome="{outcome}"}}"#);
+        metric(server.admin, &series).await
+    };
+    let (callers, ours) = (count("unanswerable").await, count("failed").await);
+    assert_eq!((callers, ours), (3.0, 1.0));
 }
 
 #[tokio::test]
@@ -217,8 +222,10 @@ async fn the_admin_port_says_alive_and_ready_with_reasons_against() {
     let reply = admin(server.admin, "/readyz").await;
     assert_eq!(reply.status, StatusCode::SERVICE_UNAVAILABLE);
     assert_eq!(reply.text, "not ready\ncache: not synced\n");
+    assert_eq!(metric(server.admin, "muster_ready").await, 0.0);
     synced.store(true, std::sync::atomic::Ordering::SeqCst);
     assert_eq!(admin(server.admin, "/readyz").await.status, StatusCode::OK);
+    assert_eq!(metric(server.admin, "muster_ready").await, 1.0);
     assert_eq!(
         admin(server.admin, "/mutate").await.status,
         StatusCode::NOT_FOUND

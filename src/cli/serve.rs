@@ -175,7 +175,8 @@ pub async fn run(args: Serve) -> Result<(), ServeError> {
         let timing = Timing::default();
         let (leadership, election) =
             Election::start(client.clone(), &args.namespace, &args.identity, timing);
-        let reconciler = controller::lead(client, cluster, leadership);
+        let metrics = controller::Metrics::register(server.registry(), leadership.clone());
+        let reconciler = controller::lead(client, cluster, leadership, metrics);
         background.spawn("reconciler", reconciler);
         election
     });

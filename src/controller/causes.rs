@@ -97,16 +97,15 @@ impl Case<'_> {
             let waited = self.now.duration_since(since);
             Duration::try_from(waited).unwrap_or_default()
         });
-        if actions.unmade
-            && actions
-                .gangs
-                .iter()
-                .all(|gang| gang.state == State::Scheduled)
+        let settled = |gang: &GangStatus| gang.state == State::Scheduled;
+        if let Some(scheduler) = actions.scheduler
+            && actions.unmade
+            && actions.gangs.iter().all(settled)
         {
             let name = self.workload.meta().name.as_deref().unwrap_or_default();
             actions
                 .gangs
-                .push(GangStatus::unmade(name, actions.first_quorum));
+                .push(GangStatus::unmade(name, actions.first_quorum, scheduler));
         }
         let empty = |gang: &&mut GangStatus| gang.state == State::Empty;
         for gang in actions.gangs.iter_mut().filter(empty) {

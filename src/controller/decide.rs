@@ -15,7 +15,7 @@ use super::gang_members::{GangMembers, Members};
 use super::gang_objects::{self, GangObjects, InUse};
 pub use super::gang_status::{GangStatus, State};
 use super::gang_status::{left, status, stranded};
-use crate::gang::{Gang, Owner, Part, PartnerRef, Plan, Round, TimeoutAction};
+use crate::gang::{Gang, Owner, Part, PartnerRef, Plan, Round, SchedulerKind, TimeoutAction};
 use crate::judge::{self, Judged};
 use crate::scheduler::abilities::{NewRoom, QuorumChange};
 use crate::scheduler::{self, Queue, Scheduler, Snapshot};
@@ -81,6 +81,8 @@ pub struct Actions {
     pub idle: bool,
     /// A gang that is asked for has no pod yet, and so is not among the gangs.
     pub unmade: bool,
+    /// Who schedules the gangs that are asked for.
+    pub scheduler: Option<SchedulerKind>,
     /// The quorum of the first gang that is asked for.
     pub first_quorum: u32,
     /// The workload has ended: its kind.
@@ -144,6 +146,7 @@ pub fn decide(seen: &Seen<'_>, cluster: &Snapshot) -> Actions {
         .label(crate::workload::keys::KUEUE_QUEUE);
     actions.kueue = kueue.map(str::to_owned);
     actions.finished = (asked && life == Life::Finished).then_some(seen.workload.facts().kind.name);
+    actions.scheduler = judged.backend.map(|backend| backend.kind());
     actions.first_quorum = judged.plan.parts.first().map_or(0, Part::quorum);
     actions.orphans = orphans(seen.workload, life, &judged);
     let wanted = match life {

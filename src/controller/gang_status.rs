@@ -10,7 +10,7 @@ use kube::core::{DynamicObject, ObjectMeta};
 use super::gang_members::Members;
 use super::gang_objects::GangObjects;
 use crate::explain::{Cause, Evidence};
-use crate::gang::Gang;
+use crate::gang::{Gang, SchedulerKind};
 use crate::scheduler::Scheduler;
 use crate::workload::SeenPod;
 use crate::workload::seen::PodPhase;
@@ -31,6 +31,8 @@ pub enum State {
 pub struct GangStatus {
     /// The gang's name.
     pub name: String,
+    /// Whose gang it is.
+    pub scheduler: SchedulerKind,
     /// How it stands.
     pub state: State,
     /// How many members are on nodes.
@@ -65,9 +67,10 @@ impl GangStatus {
 
 impl GangStatus {
     /// A gang that is wanted and has no pod that could say which one it is.
-    pub(super) fn unmade(workload: &str, quorum: u32) -> Self {
+    pub(super) fn unmade(workload: &str, quorum: u32, scheduler: SchedulerKind) -> Self {
         Self {
             name: workload.to_owned(),
+            scheduler,
             state: State::Empty,
             bound: 0,
             quorum,
@@ -87,7 +90,7 @@ impl GangStatus {
 impl GangStatus {
     /// A gang of four that has no pod yet.
     pub fn example() -> Self {
-        Self::unmade("train-all-0", 4)
+        Self::unmade("train-all-0", 4, crate::scheduler::TABLE[0].kind)
     }
 }
 
@@ -145,6 +148,7 @@ pub(super) fn status(
     let pending = |pod: &&SeenPod| pod.phase == PodPhase::Pending;
     GangStatus {
         name,
+        scheduler: backend.kind(),
         bound,
         quorum: gang.quorum(),
         size: gang.part.size(),

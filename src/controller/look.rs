@@ -22,6 +22,7 @@ use super::gang_members::Pods;
 use super::mend::nudge::Sleepers;
 use super::mend::queues::Queues;
 use super::mend::revive::{Revival, Revivals};
+use super::metrics::OfKind;
 use super::owners::Owners;
 use super::report::condition::Conditions;
 use super::report::events::{EventPublisher, Refusal, Report};
@@ -61,9 +62,11 @@ pub(super) struct Context {
     pub revisions: Arc<Revisions>,
     pub backoffs: Arc<Backoffs>,
     pub owners: Owners,
+    pub metrics: OfKind,
 }
 
 pub(super) fn on_error(workload: Arc<Stored>, error: &Error, context: Arc<Context>) -> Action {
+    context.metrics.failed();
     let (namespace, name) = (workload.namespace(), workload.name());
     let (after, words) = context.backoffs.failed(workload.uid(), error.to_string());
     match words {
@@ -87,6 +90,7 @@ pub(super) async fn look(workload: Arc<Stored>, context: Arc<Context>) -> Result
     if !context.is_filled() {
         return Ok(Action::requeue(UNFILLED));
     }
+    context.metrics.looked();
     let pods = context.pods_of(&workload, view).await;
     let Pods {
         members: pods,
@@ -142,6 +146,10 @@ pub(super) async fn look(workload: Arc<Stored>, context: Arc<Context>) -> Result
     context.events.wrote(&workload, &done, &actions.gangs).await;
     let mut report = context.events.compare(uid, &actions);
     actions.broken = report.broken.take().or(actions.broken);
+    context.metrics.stand(uid, &actions, &done.obstacles);
+    if let Some(action) = report.timed_out {
+        context.metrics.timed_out(action, report.timeouts);
+    }
     // Before what can fail: the next look does not tell it again.
     context.events.publish(&workload, &report).await;
     let outcome = match report.timed_out {
@@ -265,6 +273,9 @@ impl Context {
         };
         let uid = workload.uid();
         let (update, report) = self.conditions.barrier(workload, status, refused);
+        if let Some(outcome) = report.barrier {
+            self.metrics.barrier(outcome);
+        }
         self.events.publish(workload, &report).await;
         let held = self.writer.write_condition(workload, update).await;
         let held = held.inspect_err(|_| self.conditions.forget(uid))?;
@@ -293,7 +304,10 @@ impl Context {
         let outcome = self.writer.revive(workload, &revival).await?;
         let (reason, note) = match revival {
             _ if outcome != Outcome::Done => return Ok(outcome),
-            Revival::Suspend(note) => ("GangRevived", note),
+            Revival::Suspend(note) => {
+                self.metrics.revived();
+                ("GangRevived", note)
+            }
             Revival::Tell(note) => ("GangStuck", note),
             Revival::Nothing | Revival::Resume | Revival::Forget => return Ok(outcome),
         };

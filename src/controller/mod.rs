@@ -13,6 +13,7 @@
 //! - [`barriers`]: start barriers: who has come, and what opens them.
 //! - `causes`: why gangs wait, and `witness`: what is watched only while one does.
 //! - `report`: events and the condition.
+//! - `metrics`: what is counted of all this.
 //! - `mend`: what helps gangs that wait because of a weakness of their scheduler.
 //! - [`discovery`]: what the cluster serves, and `namespaces`: their labels; for admission too.
 //!
@@ -30,6 +31,7 @@ mod gang_objects;
 mod gang_status;
 mod look;
 mod mend;
+mod metrics;
 mod namespaces;
 pub mod observe;
 mod owners;
@@ -54,6 +56,7 @@ use crate::workload::Facts;
 pub use barriers::show as show_barriers;
 use bundles::neighbours::Neighbours;
 use discovery::Found;
+pub use metrics::Metrics;
 pub use namespaces::listed as namespaces_listed;
 pub use standing::listed as pods_listed;
 use witness::Witnesses;
@@ -91,6 +94,7 @@ pub async fn lead(
     client: Client,
     cluster: Cluster,
     mut leadership: tokio::sync::watch::Receiver<Leadership>,
+    metrics: Metrics,
 ) {
     loop {
         let leads = leadership.wait_for(|l| *l == Leadership::Leader);
@@ -99,8 +103,9 @@ pub async fn lead(
         }
         tracing::info!("leading: this replica makes the gangs' objects");
         tokio::select! {
-            () = reconcile(client.clone(), Arc::clone(&cluster)) => {}
+            () = reconcile(client.clone(), Arc::clone(&cluster), metrics.clone()) => {}
             lost = leadership.wait_for(|l| *l == Leadership::Follower) => {
+                metrics.clear();
                 tracing::info!("following: another replica makes the gangs' objects");
                 if lost.is_err() {
                     return;
@@ -111,8 +116,9 @@ pub async fn lead(
 }
 
 /// Reconciles until dropped. Restarts when the cluster serves other kinds than before.
-pub async fn reconcile(client: Client, cluster: Cluster) {
+pub async fn reconcile(client: Client, cluster: Cluster, metrics: Metrics) {
     loop {
+        metrics.clear();
         let found = match discovery::discover(&client).await {
             Ok(found) => found,
             Err(error) => {
@@ -130,6 +136,7 @@ pub async fn reconcile(client: Client, cluster: Cluster) {
                 cluster: Arc::clone(&cluster),
                 neighbours: Arc::clone(&neighbours),
                 witnesses: Arc::clone(&witnesses),
+                metrics: metrics.of(facts),
             };
             run::run(shared, &found, facts).await;
         };

@@ -27,6 +27,7 @@ use super::look::{self, Context};
 use super::mend::nudge::Sleepers;
 use super::mend::queues::Queues;
 use super::mend::revive::Revivals;
+use super::metrics::OfKind;
 use super::observe::{self, WatchedPod};
 use super::owners::Owners;
 use super::pod_gangs::{self, PodGangs};
@@ -53,6 +54,7 @@ pub(super) struct Shared {
     pub(super) cluster: Cluster,
     pub(super) neighbours: Arc<Neighbours>,
     pub(super) witnesses: Arc<Witnesses>,
+    pub(super) metrics: OfKind,
 }
 
 /// Watches workloads, their members and what Muster made for them, until dropped.
@@ -62,6 +64,7 @@ pub(super) async fn run(shared: Shared, found: &Found, facts: &'static Facts) {
         cluster,
         neighbours,
         witnesses,
+        metrics,
     } = shared;
     let kind = watched_kind::api_resource(facts);
     let writer = store::Writer::new(kind.clone());
@@ -93,6 +96,7 @@ pub(super) async fn run(shared: Shared, found: &Found, facts: &'static Facts) {
             Arc::clone(&revisions),
             Arc::clone(&backoffs),
             Arc::clone(&witnesses),
+            metrics.clone(),
         ))
         .reflect(writer)
         .inspect({
@@ -193,8 +197,9 @@ pub(super) async fn run(shared: Shared, found: &Found, facts: &'static Facts) {
         witnesses,
         stragglers: Stragglers::default(),
         objects,
+        metrics,
     });
-    let nudges = context.sleepers.run(client);
+    let nudges = context.sleepers.run(client, &context.metrics);
     let reconciles = controller
         .run(look::look, look::on_error, Arc::clone(&context))
         .for_each(|result| async move {
@@ -296,6 +301,7 @@ fn forget_deleted(
     revisions: Arc<Revisions>,
     backoffs: Arc<Backoffs>,
     witnesses: Arc<Witnesses>,
+    metrics: OfKind,
 ) -> impl FnMut(&watcher::Result<Event<Stored>>) {
     let mut listed = HashSet::new();
     move |event| match event {
@@ -305,6 +311,7 @@ fn forget_deleted(
             revisions.forget(workload.uid());
             backoffs.succeeded(workload.uid());
             witnesses.done(workload.uid());
+            metrics.forget(workload.uid());
         }
         Ok(Event::Init) => listed.clear(),
         Ok(Event::InitApply(workload)) => {
@@ -316,6 +323,7 @@ fn forget_deleted(
             revisions.keep_only(&listed);
             backoffs.keep_only(&listed);
             witnesses.keep_only(facts.kind.name, &listed);
+            metrics.keep_only(&listed);
             listed = HashSet::new();
         }
         Ok(Event::Apply(_)) | Err(_) => {}

@@ -66,6 +66,14 @@ pub enum TimeoutAction {
 impl TimeoutAction {
     /// Its spellings.
     pub(crate) const NAMES: [&'static str; 2] = ["Wait", "Suspend"];
+
+    /// As users write it.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Wait => "Wait",
+            Self::Suspend => "Suspend",
+        }
+    }
 }
 
 impl FromStr for TimeoutAction {

@@ -3,6 +3,7 @@
 //! On a port of their own and without TLS, so that a broken certificate shows as "not ready"
 //! instead of as a failed probe that restarts the pod.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -11,7 +12,10 @@ use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use prometheus_client::encoding::text;
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, text};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Registry;
 
 use super::lifecycle::Lifecycle;
@@ -47,8 +51,31 @@ impl Readiness {
     }
 }
 
-pub(super) fn routes(readiness: Readiness, registry: Registry) -> Router {
+/// The answer of `/readyz` as a metric: a replica that can be scraped need not be ready for reviews.
+struct Ready(Arc<Readiness>);
+
+impl fmt::Debug for Ready {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Ready")
+    }
+}
+
+impl Collector for Ready {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let ready = self.0.reasons_against(SystemTime::now()).is_empty();
+        let encoder = encoder.encode_descriptor(
+            "muster_ready",
+            "Whether this replica is ready for reviews",
+            None,
+            MetricType::Gauge,
+        )?;
+        ConstGauge::new(i64::from(ready)).encode(encoder)
+    }
+}
+
+pub(super) fn routes(readiness: Readiness, mut registry: Registry) -> Router {
     let readiness = Arc::new(readiness);
+    registry.register_collector(Box::new(Ready(Arc::clone(&readiness))));
     let registry = Arc::new(registry);
     Router::new()
         .route("/livez", get(async || "alive\n"))

@@ -34,8 +34,23 @@ struct Review {
 /// How a call ended that did not become a review.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Unreviewed {
+    /// Answered with a 4xx: the caller's fault.
     Unanswerable,
+    /// Answered with a 5xx: ours.
+    Failed,
     Shed,
+}
+
+impl Unreviewed {
+    const ALL: [Self; 3] = [Self::Unanswerable, Self::Failed, Self::Shed];
+
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Unanswerable => "unanswerable",
+            Self::Failed => "failed",
+            Self::Shed => "shed",
+        }
+    }
 }
 
 /// Why a TLS handshake failed.
@@ -50,6 +65,24 @@ pub(super) enum HandshakeFailure {
     Timeout,
 }
 
+impl HandshakeFailure {
+    const ALL: [Self; 4] = [
+        Self::Closed,
+        Self::Refused,
+        Self::ClientCertificate,
+        Self::Timeout,
+    ];
+
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Closed => "closed",
+            Self::Refused => "refused",
+            Self::ClientCertificate => "client_certificate",
+            Self::Timeout => "timeout",
+        }
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Handshake {
     reason: &'static str,
@@ -60,6 +93,17 @@ struct Handshake {
 pub(super) enum Port {
     Webhook,
     Admin,
+}
+
+impl Port {
+    const ALL: [Self; 2] = [Self::Webhook, Self::Admin];
+
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Webhook => "webhook",
+            Self::Admin => "admin",
+        }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -95,6 +139,7 @@ impl Metrics {
             handshakes: Family::default(),
             refused: Family::default(),
         };
+        metrics.start_at_zero();
         registry.register(
             "muster_admission_requests",
             "Admission calls by how they ended",
@@ -131,11 +176,7 @@ impl Metrics {
 
     /// Operation and kind stay empty: they are in a body that was not understood or not read.
     pub(crate) fn not_reviewed(&self, outcome: Unreviewed) {
-        let outcome = match outcome {
-            Unreviewed::Unanswerable => "unanswerable",
-            Unreviewed::Shed => "shed",
-        };
-        self.count("", "", outcome);
+        self.count("", "", outcome.as_str());
     }
 
     fn count(&self, operation: &'static str, kind: &'static str, outcome: &'static str) {
@@ -145,6 +186,26 @@ impl Metrics {
             outcome,
         };
         self.requests.get_or_create(&labels).inc();
+    }
+
+    /// Prometheus sees no increase in a series that begins at 1.
+    fn start_at_zero(&self) {
+        for outcome in Unreviewed::ALL {
+            let labels = Review {
+                operation: "",
+                kind: "",
+                outcome: outcome.as_str(),
+            };
+            drop(self.requests.get_or_create(&labels));
+        }
+        for failure in HandshakeFailure::ALL {
+            let reason = failure.as_str();
+            drop(self.handshakes.get_or_create(&Handshake { reason }));
+        }
+        for port in Port::ALL {
+            let port = port.as_str();
+            drop(self.refused.get_or_create(&Refused { port }));
+        }
     }
 
     pub(crate) fn took(&self, duration: Duration) {
@@ -157,20 +218,12 @@ impl Metrics {
     }
 
     pub(crate) fn handshake_failed(&self, failure: HandshakeFailure) {
-        let reason = match failure {
-            HandshakeFailure::Closed => "closed",
-            HandshakeFailure::Refused => "refused",
-            HandshakeFailure::ClientCertificate => "client_certificate",
-            HandshakeFailure::Timeout => "timeout",
-        };
+        let reason = failure.as_str();
         self.handshakes.get_or_create(&Handshake { reason }).inc();
     }
 
     pub(super) fn connection_refused(&self, port: Port) {
-        let port = match port {
-            Port::Webhook => "webhook",
-            Port::Admin => "admin",
-        };
+        let port = port.as_str();
         self.refused.get_or_create(&Refused { port }).inc();
     }
 }

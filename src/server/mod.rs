@@ -136,6 +136,11 @@ impl Server {
         Ok(())
     }
 
+    /// Where others show what they count, beside what the server counts itself.
+    pub fn registry(&mut self) -> &mut Registry {
+        &mut self.registry
+    }
+
     /// Adds a condition to `/readyz`, for what else must be up before calls should come.
     pub fn ready_when(&mut self, name: &'static str, check: Check) {
         self.checks.push((name, check));

@@ -62,6 +62,7 @@ impl Refusal {
     pub(crate) fn outcome(&self) -> Unreviewed {
         match self {
             Self::Shed | Self::NoRoom { .. } => Unreviewed::Shed,
+            _ if self.status().is_server_error() => Unreviewed::Failed,
             _ => Unreviewed::Unanswerable,
         }
     }

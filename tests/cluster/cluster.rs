@@ -10,7 +10,7 @@ use crate::components::Components;
 use crate::control_plane::ControlPlane;
 use crate::figures::Figures;
 use crate::fleet::Home;
-use crate::muster::Muster;
+use crate::muster::{self, Muster};
 use crate::node::machine::Machine;
 use crate::node::start::{self, Started};
 use crate::objects::Objects;
@@ -28,6 +28,8 @@ pub struct Cluster {
     pub plane: ControlPlane,
     pub objects: Objects,
     pub figures: Arc<Figures>,
+    /// Where the Muster that most tests share shows its metrics.
+    admin: Option<u16>,
 }
 
 /// Whether LeaderWorkerSet makes gangs itself.
@@ -106,6 +108,7 @@ impl Cluster {
             plane: started.plane,
             objects: started.objects,
             figures,
+            admin: None,
         };
         let version = cluster.plane.client.apiserver_version().await?.git_version;
         let seconds = start.elapsed().as_secs_f64();
@@ -161,8 +164,10 @@ impl Cluster {
         for (name, value) in flags {
             muster = muster.with(name, value);
         }
-        let process = muster.start_at(&self.plane, "muster-0", port).await?;
-        self.processes.insert(0, process);
+        let admin = Port::reserve()?;
+        self.admin = Some(admin.number);
+        let process = muster.start_on(&self.plane, "muster-0", port, admin);
+        self.processes.insert(0, process.await?);
         Ok(())
     }
 
@@ -219,6 +224,7 @@ impl Cluster {
             plane,
             objects,
             figures,
+            admin: None,
         })
     }
 
@@ -227,6 +233,12 @@ impl Cluster {
         let mut command = self.plane.components().program("kubectl")?;
         command.env("KUBECONFIG", &self.plane.kubeconfig);
         Ok(command)
+    }
+
+    /// What Muster counts, as Prometheus would read it.
+    pub async fn metrics(&self) -> Result<String> {
+        let admin = self.admin.context("this cluster has no Muster")?;
+        muster::metrics(admin).await
     }
 
     /// Components that ended though nobody asked them to, with their last words.

@@ -197,7 +197,7 @@ async fn work(args: Args, tests: Vec<Test>, group: &Arc<Group>) -> Result<Option
         Some(Action::Demo | Action::BenchBarrier) => Home::Main.modules(),
         _ => {
             let needs = |module: &&&Module| {
-                let mut homes = tests.iter().flat_map(|test| test.home.modules());
+                let mut homes = tests.iter().flat_map(Test::modules);
                 homes.any(|other| other.name == module.name)
             };
             modules::ALL.iter().filter(needs).copied().collect()

@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result};
+use hyper::Request;
+use kube::{Client, Config};
 use serde_json::{Value, json};
 
 use crate::cluster::Cluster;
@@ -115,4 +117,12 @@ impl Muster {
             .context("Muster does not become ready")?;
         Ok(process)
     }
+}
+
+/// What a replica counts, as Prometheus would read it at that admin port.
+pub async fn metrics(admin: u16) -> Result<String> {
+    let at = format!("http://127.0.0.1:{admin}").parse()?;
+    let client = Client::try_from(Config::new(at))?;
+    let request = Request::get("/metrics").body(Vec::new())?;
+    Ok(client.request_text(request).await?)
 }

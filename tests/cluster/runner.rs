@@ -13,6 +13,7 @@ use tokio::sync::Semaphore;
 use tokio::task::{JoinError, JoinSet};
 
 use crate::fleet::{Fleet, Home};
+use crate::modules::Module;
 use crate::sandbox::Sandbox;
 
 /// No test may hang the run. The longest is silent for a minute by intent.
@@ -23,7 +24,22 @@ type Outcome = Pin<Box<dyn Future<Output = Result<()>>>>;
 pub struct Test {
     pub name: String,
     pub home: Home,
+    /// What it needs beside what its home is made of.
+    also: Option<&'static Module>,
     run: Box<dyn Fn(Sandbox) -> Outcome>,
+}
+
+impl Test {
+    /// A test that needs programs of another group too.
+    pub fn with(self, also: &'static Module) -> Test {
+        let also = Some(also);
+        Test { also, ..self }
+    }
+
+    /// What must be built for it.
+    pub fn modules(&self) -> impl Iterator<Item = &'static Module> {
+        self.home.modules().into_iter().chain(self.also)
+    }
 }
 
 /// A test is an async function; its path below `tests` is its name.
@@ -55,6 +71,7 @@ where
     Test {
         name,
         home,
+        also: None,
         run: Box::new(move |sandbox| Box::pin(function(sandbox))),
     }
 }

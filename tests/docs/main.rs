@@ -174,6 +174,29 @@ fn every_link_leads_somewhere() {
     assert!(checked >= 40, "only {checked} links found");
 }
 
+/// Whoever is woken by an alert finds what to do.
+#[test]
+fn every_alert_leads_to_a_heading_and_to_its_row() {
+    let rules = read("manifests/monitoring/rules.yaml");
+    let pages = pages();
+    let page = pages.iter().find(|page| page.name() == "docs/operating.md");
+    let (page, mut checked) = (page.unwrap(), 0);
+    for line in rules.lines().map(str::trim) {
+        if let Some(link) = line.strip_prefix("runbook: docs/operating.md#") {
+            assert!(page.anchors().contains(link), "no heading {link}");
+        }
+        if let Some(alert) = line.strip_prefix("- alert: ") {
+            let row = format!("| `{alert}` | ");
+            assert!(page.text.contains(&row), "no row of {alert}");
+            checked += 1;
+        }
+    }
+    let links = rules.matches("runbook: docs/operating.md#").count();
+    assert_eq!(checked, links, "each alert has one link");
+    let rows = page.text.matches("\n| `Muster").count();
+    assert_eq!(checked, rows, "a row of an alert that is no more");
+}
+
 #[test]
 fn every_page_is_reached_from_the_readme() {
     let readme = read("README.md");

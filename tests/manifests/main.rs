@@ -1,6 +1,9 @@
 //! What the manifests promise to a cluster, read from the files themselves.
 
+mod monitoring;
 mod roles;
+#[path = "../support/mod.rs"]
+mod support;
 mod webhooks;
 
 use std::collections::BTreeSet;

@@ -22,6 +22,7 @@ use kube::{Client, ResourceExt as _};
 use serde_json::json;
 use tokio::sync::Notify;
 
+use crate::controller::metrics::OfKind;
 use crate::gang::keys::NUDGED;
 
 /// Not the manager of the other writes: a server-side apply removes what its own manager wrote before
@@ -79,7 +80,7 @@ impl Sleepers {
     }
 
     /// Wakes sleepers when room appears, until dropped.
-    pub(crate) async fn run(&self, client: Client) {
+    pub(crate) async fn run(&self, client: Client, metrics: &OfKind) {
         loop {
             while self.is_empty() {
                 self.changed.notified().await;
@@ -90,7 +91,7 @@ impl Sleepers {
                     sign = signs.next() => match sign {
                         Some(_) => {
                             tokio::time::sleep(BREATH).await;
-                            self.wake().await;
+                            self.wake(metrics).await;
                             tokio::time::sleep(REST - BREATH).await;
                         }
                         None => break,
@@ -101,7 +102,7 @@ impl Sleepers {
         }
     }
 
-    async fn wake(&self) {
+    async fn wake(&self, metrics: &OfKind) {
         let patch = json!({"metadata": {"annotations": {NUDGED: Timestamp::now().to_string()}}});
         let params = PatchParams {
             field_manager: Some(MANAGER.to_owned()),
@@ -112,7 +113,10 @@ impl Sleepers {
                 .patch_metadata(&name, &params, &Patch::Merge(&patch))
                 .await
             {
-                Ok(_) => tracing::debug!(name, "nudged: room may have appeared"),
+                Ok(_) => {
+                    metrics.nudged();
+                    tracing::debug!(name, "nudged: room may have appeared");
+                }
                 Err(kube::Error::Api(status)) if status.code == 404 => self.forget(&name),
                 Err(error) => tracing::warn!(name, %error, "cannot nudge the gang's object"),
             }

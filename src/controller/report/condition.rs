@@ -15,6 +15,7 @@ use crate::controller::cache::expiring::Expiring;
 use crate::controller::cache::stored::Stored;
 use crate::controller::decide::{Actions, GangStatus, State};
 use crate::controller::gang_status;
+use crate::controller::metrics::BarrierOutcome;
 use crate::controller::report::events::{FIRST_WORDS, Report, SILENCE};
 use crate::controller::report::few::{LONGEST, cut, few};
 
@@ -78,6 +79,15 @@ impl Reason {
             Self::Waiting | Self::Because(_) | Self::Broken | Self::TimedOut => "False",
             Self::Ended | Self::Suspended | Self::Refused | Self::Idle => "False",
             Self::BarrierWaiting | Self::BarrierTimedOut | Self::BarrierRefused => "False",
+        }
+    }
+
+    fn barrier(self) -> Option<BarrierOutcome> {
+        match self {
+            Self::BarrierOpen => Some(BarrierOutcome::Opened),
+            Self::BarrierTimedOut => Some(BarrierOutcome::TimedOut),
+            Self::BarrierRefused => Some(BarrierOutcome::Refused),
+            _ => None,
         }
     }
 }
@@ -190,7 +200,7 @@ impl Condition {
             return None;
         }
         let waiting = actions.gangs.iter().filter(|g| g.state != State::Scheduled);
-        let age = waiting.map(|gang| gang.age.unwrap_or_default()).max();
+        let age = waiting.filter_map(|gang| gang.age.or(gang.waited)).max();
         // A gang that has no pod yet has no age either.
         let age = age.or_else(|| gang_status::age(&workload.metadata));
         FIRST_WORDS
@@ -293,6 +303,7 @@ impl Conditions {
         let told = shown.is_some_and(|shown| shown["reason"] == reason.as_str());
         let update = self.settle(workload, condition, shown);
         if !told && matches!(update, ConditionUpdate::Write(_)) {
+            report.barrier = reason.barrier();
             match reason {
                 Reason::BarrierOpen => report.tell(reason.as_str(), message),
                 Reason::BarrierTimedOut | Reason::BarrierRefused => {

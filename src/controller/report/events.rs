@@ -13,6 +13,7 @@ use kube::runtime::events::{Event, EventType, Recorder, Reporter};
 
 use crate::controller::cache::stored::Stored;
 use crate::controller::decide::{Actions, GangStatus};
+use crate::controller::metrics::BarrierOutcome;
 use crate::controller::report::few::{LONGEST, cut, few};
 use crate::controller::report::gang_history::GangHistory;
 use crate::controller::write::Done;
@@ -41,6 +42,10 @@ pub(crate) struct Report {
     pub broken: Option<String>,
     /// A gang waits longer than it may, and what is to be done.
     pub timed_out: Option<TimeoutAction>,
+    /// So many gangs do so since this look.
+    pub timeouts: u64,
+    /// How the wait at a start barrier has ended.
+    pub barrier: Option<BarrierOutcome>,
     pub look_again: Option<Duration>,
 }
 

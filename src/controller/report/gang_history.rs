@@ -100,6 +100,7 @@ impl GangHistory {
         // Told once, and due until it is done: a write may fail.
         report.timed_out = Some(action);
         if !std::mem::replace(&mut self.timed_out, true) {
+            report.timeouts += 1;
             let then = match action {
                 TimeoutAction::Wait => "it keeps waiting",
                 TimeoutAction::Suspend => "its workload will be suspended",
@@ -243,6 +244,7 @@ mod tests {
             let mut report = Report::default();
             history.update(Instant::now(), &standing, &actions, &mut report);
             let told = report.reasons().filter(|r| *r == "GangTimedOut").count();
+            assert_eq!(report.timeouts, told as u64, "counted when it is told");
             (report.timed_out.is_some(), told)
         };
         assert_eq!(look(late(None, State::Empty)), (false, 0));

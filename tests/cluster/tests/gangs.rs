@@ -141,6 +141,8 @@ pub async fn a_gang_that_waits_too_long_is_suspended(sandbox: Sandbox) -> Result
         .apply(&jobset(annotations, "", &[group("workers", 1, 3, "")]))
         .await?;
     sandbox.told("GangTimedOut").await?;
+    let timeouts = r#"muster_gang_timeouts_total{action="Suspend"}"#;
+    sandbox.counted(timeouts).await?;
     let jobsets = sandbox.api("jobset.x-k8s.io/v1alpha2", "JobSet").await?;
     sandbox
         .wait_for("the JobSet to be suspended", async || {

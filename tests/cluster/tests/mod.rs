@@ -17,6 +17,7 @@ mod leadership;
 mod lifecycle;
 mod lws;
 mod matrix;
+mod monitoring;
 mod namespaces;
 mod native;
 pub mod node;
@@ -32,6 +33,7 @@ mod trust;
 mod words;
 
 use crate::fleet::Home;
+use crate::modules::PROMETHEUS;
 use crate::runner::{Test, test, test_in};
 
 pub fn all() -> Vec<Test> {
@@ -137,6 +139,8 @@ pub fn all() -> Vec<Test> {
         test(authority::an_upgrade_may_drop_a_webhook_and_keeps_the_bundle),
         test(authority::no_other_secret_and_no_other_webhook_is_open_to_muster),
         test(callers::the_apiserver_is_answered_and_nobody_else),
+        test(monitoring::the_alerts_are_valid).with(&PROMETHEUS),
+        test(monitoring::a_gang_that_waits_is_counted_until_it_is_placed),
     ];
     tests.extend(explain::all());
     tests.extend([

@@ -1,10 +1,13 @@
 //! Two replicas behind one port: either one serves admission, exactly one leads.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use kube::api::{Patch, PatchParams};
+use serde_json::json;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
@@ -12,7 +15,7 @@ use super::samples::{gang, made};
 use crate::cluster::Cluster;
 use crate::health::{PATIENCE, wait_for};
 use crate::install::NAMESPACE;
-use crate::muster::Muster;
+use crate::muster::{self, Muster};
 use crate::ports::Port;
 use crate::process::Process;
 use crate::sandbox::Sandbox;
@@ -68,15 +71,42 @@ async fn leader(cluster: &Cluster) -> Result<String> {
     Ok(holder.context("nobody leads")?.to_owned())
 }
 
+/// What of leading a replica's metrics show: that it does, and how gangs stand.
+async fn shown(admin: u16) -> Result<(bool, bool)> {
+    let page = muster::metrics(admin).await?;
+    let leads = page.contains("\nmuster_leader 1\n");
+    Ok((leads, page.contains("\nmuster_gangs{")))
+}
+
+/// Somebody else holds the Lease: the replica at that admin port must not go on as if it led.
+async fn depose(cluster: &Cluster, admin: u16) -> Result<()> {
+    let leases = cluster
+        .objects
+        .api("coordination.k8s.io/v1", "Lease", NAMESPACE)
+        .await?;
+    let taken = Patch::Merge(json!({"spec": {"holderIdentity": "somebody"}}));
+    let params = PatchParams::default();
+    leases.patch("muster", &params, &taken).await?;
+    wait_for("the leader to step down", PATIENCE, async || {
+        let shown = shown(admin).await?;
+        ensure!(shown == (false, false), "{shown:?}");
+        Ok(())
+    })
+    .await
+}
+
 pub async fn either_replica_serves_and_one_leads(sandbox: Sandbox) -> Result<()> {
     let cluster = sandbox.cluster.another("replicas").await?;
     let (service, port) = Service::start().await?;
     let muster = Muster::install(&cluster, port).await?;
     let mut replicas: Vec<(String, u16, Process)> = Vec::new();
+    let mut admins = HashMap::new();
     for number in 1..=2 {
-        let (name, port) = (format!("muster-{number}"), Port::reserve()?);
+        let name = format!("muster-{number}");
+        let (port, admin) = (Port::reserve()?, Port::reserve()?);
         let at = port.number;
-        let process = muster.start_at(&cluster.plane, &name, port).await?;
+        admins.insert(name.clone(), admin.number);
+        let process = muster.start_on(&cluster.plane, &name, port, admin).await?;
         replicas.push((name, at, process));
     }
     let sandbox = Sandbox::new(cluster.clone(), "replicas").await?;
@@ -102,7 +132,9 @@ pub async fn either_replica_serves_and_one_leads(sandbox: Sandbox) -> Result<()>
         Ok(std::fs::read_to_string(&process.log)?.contains("leading: this replica"))
     };
     for (name, _, process) in &replicas {
-        assert_eq!(says(process)?, *name == old, "{name}; {old} leads");
+        let leads = *name == old;
+        assert_eq!(says(process)?, leads, "{name}; {old} leads");
+        assert_eq!(shown(admins[name]).await?, (leads, leads), "{name}");
     }
 
     let stopped = replicas.iter().position(|(name, ..)| *name == old);
@@ -128,6 +160,7 @@ pub async fn either_replica_serves_and_one_leads(sandbox: Sandbox) -> Result<()>
     );
     sandbox.all_bound(4).await?;
     assert_eq!(leader(&cluster).await?, *heir);
+    assert_eq!(shown(admins[heir]).await?, (true, true), "{heir}");
     ensure!(process.stop(Duration::from_secs(10)).await?.success());
-    Ok(())
+    depose(&cluster, admins[heir]).await
 }

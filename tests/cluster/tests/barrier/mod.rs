@@ -92,6 +92,8 @@ pub async fn main_containers_start_when_the_last_target_has_come(sandbox: Sandbo
         "5 of 5 went on {:?} after the last one had come",
         start.elapsed()
     );
+    let barriers = r#"muster_start_barriers_total{outcome="opened"}"#;
+    sandbox.counted(barriers).await?;
     let made = sandbox.barriers().await?;
     ensure!(made.len() == 1 && made[0].1 == "started", "{made:?}");
     let note = sandbox.told("BarrierOpened").await?;

@@ -36,7 +36,8 @@ async fn in_vain(sandbox: &Sandbox, policy: &str) -> Result<Vec<Waiter>> {
 
 pub async fn a_pod_that_waits_in_vain_says_who_is_missing(sandbox: Sandbox) -> Result<()> {
     in_vain(&sandbox, "restartPolicy: Never").await?;
-    Ok(())
+    let barriers = r#"muster_start_barriers_total{outcome="timed_out"}"#;
+    sandbox.counted(barriers).await
 }
 
 /// With `OnFailure` kubelet restarts the container in place: its time is over, and stays over.

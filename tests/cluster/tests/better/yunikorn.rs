@@ -47,6 +47,7 @@ pub async fn a_gang_whose_first_pod_is_deleted_starts_all_the_same(sandbox: Sand
     written?;
     let said = told?;
     ensure!(said.contains("a pod was deleted"), "{said}");
+    sandbox.counted("muster_gang_revivals_total").await?;
     sandbox.stays_unbound("0", 4).await?;
     sandbox.nodes(1, 1).await?;
     sandbox.placed(4).await?;
