@@ -7,12 +7,23 @@ use std::path::PathBuf;
 use serde_json::Value;
 
 use super::admit::{self, AdmitError, Admitted};
-use super::check::{Output, Verdict};
+use super::check::Verdict;
 use super::files::{self, Found};
 use super::gangs;
 use super::yaml;
 use crate::scheduler::Snapshot;
 use crate::workload::object;
+
+/// How results are printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
+pub enum Output {
+    /// YAML documents.
+    #[default]
+    #[value(alias = "yaml")]
+    Text,
+    /// One array for scripts.
+    Json,
+}
 
 /// Renders files and prints the documents.
 pub fn run(
