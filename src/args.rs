@@ -41,7 +41,8 @@ pub enum Command {
   serves with a mounted certificate, as in a cluster.")]
     Serve(Box<Serve>),
 
-    /// Check manifests with the webhook's own rules, without a cluster
+    /// Check manifests without a cluster: fields and their types as an apiserver does, gangs with the
+    /// webhook's own rules
     #[command(after_help = "Examples:
   muster check train.yaml
   muster check manifests/ --scheduler volcano

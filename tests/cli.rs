@@ -132,6 +132,41 @@ fn check_tells_what_has_no_gang_and_refuses_it_when_one_is_required() {
 }
 
 #[test]
+fn render_refuses_what_an_apiserver_would_not_decode() {
+    let (code, out, err) = run(&["render", "fixtures/check/unknown-fields.yaml"]);
+    assert_eq!((code, out.as_str()), (Some(1), ""), "{err}");
+    assert!(err.contains("unknown field \"paralellism\""), "{err}");
+}
+
+/// What Muster writes is no misspelt field: its own output passes.
+#[test]
+fn what_render_prints_passes_check() {
+    let samples = [
+        "fixtures/rules/accepted-all-knobs.yaml",
+        "fixtures/rules/barrier-with-a-gang.yaml",
+        "fixtures/rules/deployment-by-revision.yaml",
+        "fixtures/rules/job.yaml",
+        "fixtures/rules/lws.yaml",
+    ];
+    for scheduler in ["native", "volcano", "koordinator", "yunikorn", "kai"] {
+        for sample in samples {
+            let (code, rendered, err) = run(&["render", sample, "--scheduler", scheduler]);
+            if code != Some(0) {
+                assert!(err.contains("cannot"), "{sample} on {scheduler}: {err}");
+                continue;
+            }
+            let dir = tempfile::tempdir().unwrap();
+            let file = dir.path().join("rendered.yaml");
+            std::fs::write(&file, rendered).unwrap();
+            let (_, out, _) = run(&["check", file.to_str().unwrap()]);
+            for misfit in ["unknown field", "expected ", "did you mean"] {
+                assert!(!out.contains(misfit), "{sample} on {scheduler}: {out}");
+            }
+        }
+    }
+}
+
+#[test]
 fn check_reads_standard_input_and_many_documents_and_skips_other_kinds() {
     let good = std::fs::read_to_string(GOOD).unwrap();
     let text = format!("{good}\n---\napiVersion: v1\nkind: ConfigMap\n---\n# nothing\n---\n{good}");

@@ -12,6 +12,7 @@ use super::files::{self, Found, Source};
 use super::gangs;
 pub(crate) use super::report::Report;
 use super::report::{BarrierReport, ErrorReport, GangReport, WarningReport, github, sarif};
+use super::strict;
 use super::yaml::YamlError;
 use crate::gang::{FieldError, FieldPath};
 use crate::scheduler::Snapshot;
@@ -195,7 +196,7 @@ fn check_object(file: &str, kind: &'static Kind, found: &Found<'_>, cluster: &Sn
         kind: kind.name.to_owned(),
         ..empty(file)
     };
-    match admit::create(kind, &found.value, cluster) {
+    match strict::create(kind, &found.value, cluster) {
         Ok(admitted) => {
             report.namespace.clone_from(&admitted.namespace);
             report.name.clone_from(&admitted.name);

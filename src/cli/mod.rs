@@ -13,7 +13,9 @@ mod gangs;
 pub mod render;
 mod report;
 pub mod schedulers;
+mod schema;
 pub mod serve;
+mod strict;
 pub mod wait;
 pub mod yaml;
 

@@ -10,6 +10,7 @@ use super::admit::{self, AdmitError, Admitted};
 use super::check::Verdict;
 use super::files::{self, Found};
 use super::gangs;
+use super::strict;
 use super::yaml;
 use crate::scheduler::Snapshot;
 use crate::workload::object;
@@ -111,7 +112,7 @@ fn render_found(
         return Ok(Rendered::Skipped);
     };
     let trouble = |error: AdmitError| vec![error.to_string()];
-    let admitted = admit::create(kind, &found.value, cluster).map_err(trouble)?;
+    let admitted = strict::create(kind, &found.value, cluster).map_err(trouble)?;
     if !admitted.errors.is_empty() {
         let messages = admitted.errors.iter().map(ToString::to_string);
         return Err(messages.collect());
