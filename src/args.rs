@@ -41,8 +41,8 @@ pub enum Command {
   serves with a mounted certificate, as in a cluster.")]
     Serve(Box<Serve>),
 
-    /// Check manifests without a cluster: fields and their types as an apiserver does, gangs with the
-    /// webhook's own rules
+    /// Check manifests without a cluster: kinds, fields and their types as an apiserver does, gangs with
+    /// the webhook's own rules
     #[command(after_help = "Examples:
   muster check train.yaml
   muster check manifests/ --scheduler volcano

@@ -133,9 +133,14 @@ fn check_tells_what_has_no_gang_and_refuses_it_when_one_is_required() {
 
 #[test]
 fn render_refuses_what_an_apiserver_would_not_decode() {
-    let (code, out, err) = run(&["render", "fixtures/check/unknown-fields.yaml"]);
-    assert_eq!((code, out.as_str()), (Some(1), ""), "{err}");
-    assert!(err.contains("unknown field \"paralellism\""), "{err}");
+    for (file, said) in [
+        ("unknown-fields", "unknown field \"paralellism\""),
+        ("misspelt-kinds", "did you mean \"JobSet\"?"),
+    ] {
+        let (code, out, err) = run(&["render", &format!("fixtures/check/{file}.yaml")]);
+        assert_eq!((code, out.as_str()), (Some(1), ""), "{err}");
+        assert!(err.contains(said), "{err}");
+    }
 }
 
 /// What Muster writes is no misspelt field: its own output passes.

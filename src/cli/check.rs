@@ -1,4 +1,4 @@
-//! `muster check`: the same rules before a cluster sees the object.
+//! `muster check`: what a cluster would say, before it sees the object.
 
 mod count;
 
@@ -10,6 +10,7 @@ use serde_json::Value;
 use super::admit::{self, Admitted};
 use super::files::{self, Found, Source};
 use super::gangs;
+use super::kinds::{self, Named};
 pub(crate) use super::report::Report;
 use super::report::{BarrierReport, ErrorReport, GangReport, WarningReport, github, sarif};
 use super::strict;
@@ -136,14 +137,17 @@ fn check_found(
         Ok(found) => found,
         Err(error) => return Ok(unreadable(&source.name, &error)),
     };
-    let Some(kind) = admit::kind_of(&found.value) else {
-        return Err(found.value);
-    };
-    let mut report = check_object(&source.name, kind, &found, cluster);
-    if gangless == Gangless::Refused && report.allowed && !report.ganged {
-        refuse(&mut report, &found, &[no_gang()]);
+    match kinds::named(&found.value) {
+        Named::Handled(kind) => {
+            let mut report = check_object(&source.name, kind, &found, cluster);
+            if gangless == Gangless::Refused && report.allowed && !report.ganged {
+                refuse(&mut report, &found, &[no_gang()]);
+            }
+            Ok(report)
+        }
+        Named::Wrong(errors) => Ok(misnamed(&source.name, &found, &errors)),
+        Named::Other => Err(found.value),
     }
-    Ok(report)
 }
 
 fn unreadable(file: &str, error: &YamlError) -> Report {
@@ -156,6 +160,21 @@ fn unreadable(file: &str, error: &YamlError) -> Report {
         allowed: false,
         ..empty(file)
     }
+}
+
+/// An object of a kind that there is not.
+fn misnamed(file: &str, found: &Found<'_>, errors: &[FieldError]) -> Report {
+    let text = |value: &Value| value.as_str().map(str::to_owned);
+    let metadata = &found.value["metadata"];
+    let mut report = Report {
+        document: found.document,
+        kind: text(&found.value["kind"]).unwrap_or_else(|| "object".to_owned()),
+        namespace: text(&metadata["namespace"]).unwrap_or_else(|| "default".to_owned()),
+        name: text(&metadata["name"]).unwrap_or_default(),
+        ..empty(file)
+    };
+    refuse(&mut report, found, errors);
+    report
 }
 
 fn no_gang() -> FieldError {

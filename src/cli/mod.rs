@@ -10,6 +10,7 @@ mod connect;
 pub mod crd;
 pub mod files;
 mod gangs;
+mod kinds;
 pub mod render;
 mod report;
 pub mod schedulers;

@@ -59,6 +59,12 @@ impl Table {
     }
 }
 
+/// Whether Kubernetes itself or an operator has this kind, whatever Muster does with it.
+pub(super) fn has(api_version: &str, kind: &str) -> bool {
+    let mut kinds = TABLE.kinds.keys();
+    kinds.any(|known| *known == (api_version, kind))
+}
+
 /// What an apiserver would not decode.
 #[derive(Debug, Default)]
 pub(super) struct Misfits {
