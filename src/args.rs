@@ -8,8 +8,9 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand};
 
 use crate::barrier::container;
-use crate::cli::check::Output;
+use crate::cli::check::Format;
 use crate::cli::clients::ClientArgs;
+use crate::cli::render::Output;
 use crate::gang::name::is_dns_subdomain;
 use crate::gang::quantity::Quantity;
 use crate::gang::{WaitContainer, duration};
@@ -40,14 +41,16 @@ pub enum Command {
   serves with a mounted certificate, as in a cluster.")]
     Serve(Box<Serve>),
 
-    /// Check manifests with the webhook's own rules, without a cluster
+    /// Check manifests without a cluster: kinds, fields and their types as an apiserver does, gangs with
+    /// the webhook's own rules
     #[command(after_help = "Examples:
   muster check train.yaml
   muster check manifests/ --scheduler volcano
+  muster check manifests/ --require-gang -o github
   kustomize build . | muster check - -o json
 
 Exit status: 0 everything is admitted, 1 something is refused, 2 a file cannot be read.")]
-    Check(Files),
+    Check(Check),
 
     /// Print what a cluster would get: the stamped workload, a linked child per gang, and the
     /// scheduler's objects
@@ -57,7 +60,7 @@ Exit status: 0 everything is admitted, 1 something is refused, 2 a file cannot b
 
 Names end in a hash of the object's uid, which only a cluster knows; a fixed stand-in is used here.
 Exit status: 0 everything is rendered, 1 something is refused, 2 a file cannot be read.")]
-    Render(Files),
+    Render(Render),
 
     /// Print what each scheduler can do, as a Markdown table
     #[command(after_help = "Example:
@@ -250,20 +253,48 @@ fn parse_quantity(text: &str) -> Result<String, String> {
     }
 }
 
-/// The arguments of `check` and `render`.
+/// The options of `muster check`.
 #[derive(Debug, Args)]
-pub struct Files {
-    /// Manifest files, directories to walk, or - for standard input
-    #[arg(required = true, value_name = "FILE|DIR|-")]
-    pub paths: Vec<PathBuf>,
+pub struct Check {
+    /// The files.
+    #[command(flatten)]
+    pub files: Files,
+
+    /// How to print the result
+    #[arg(short, long, value_enum, default_value_t)]
+    pub output: Format,
+
+    /// Refuse objects that have no gang
+    #[arg(long)]
+    pub require_gang: bool,
+
+    /// The cluster that the manifests are checked for.
+    #[command(flatten)]
+    pub cluster: Cluster,
+}
+
+/// The options of `muster render`.
+#[derive(Debug, Args)]
+pub struct Render {
+    /// The files.
+    #[command(flatten)]
+    pub files: Files,
 
     /// How to print the result
     #[arg(short, long, value_enum, default_value_t)]
     pub output: Output,
 
-    /// The cluster that the manifests are checked for.
+    /// The cluster that the manifests are rendered for.
     #[command(flatten)]
     pub cluster: Cluster,
+}
+
+/// What `check` and `render` read.
+#[derive(Debug, Args)]
+pub struct Files {
+    /// Manifest files, directories to walk, or - for standard input
+    #[arg(required = true, value_name = "FILE|DIR|-")]
+    pub paths: Vec<PathBuf>,
 }
 
 /// What is taken for granted about a cluster that nobody has looked at.

@@ -2,12 +2,12 @@
 
 #![warn(clippy::unwrap_used, clippy::expect_used)]
 
-use std::io::Write as _;
+use std::io::Write;
 use std::process::ExitCode;
 
 use clap::Parser as _;
-use muster::args::{Certs, Cli, Command, Crd, Files};
-use muster::cli::check::Verdict;
+use muster::args::{Certs, Cli, Command, Crd};
+use muster::cli::check::{Gangless, Verdict};
 use muster::cli::crd::{InUse, Mode, Wish};
 use muster::cli::{check, crd, render, schedulers, serve, wait};
 use muster::{certs, server};
@@ -31,8 +31,18 @@ fn is_broken_pipe(error: &(dyn std::error::Error + 'static)) -> bool {
 
 fn run(command: Command) -> Result<ExitCode, Box<dyn std::error::Error>> {
     match command {
-        Command::Check(files) => with_output(files, check::run),
-        Command::Render(files) => with_output(files, render::run),
+        Command::Check(args) => with_output(|out, err| {
+            let (paths, cluster) = (&args.files.paths, &args.cluster.snapshot());
+            let gangless = match args.require_gang {
+                true => Gangless::Refused,
+                false => Gangless::Admitted,
+            };
+            check::run(paths, args.output, gangless, cluster, out, err)
+        }),
+        Command::Render(args) => with_output(|out, err| {
+            let (paths, cluster) = (&args.files.paths, &args.cluster.snapshot());
+            render::run(paths, args.output, cluster, out, err)
+        }),
         Command::Schedulers => {
             write!(std::io::stdout(), "{}", schedulers::table())?;
             Ok(ExitCode::SUCCESS)
@@ -55,23 +65,12 @@ fn run(command: Command) -> Result<ExitCode, Box<dyn std::error::Error>> {
     }
 }
 
-type FileCommand = fn(
-    &[std::path::PathBuf],
-    check::Output,
-    &muster::scheduler::Snapshot,
-    &mut dyn std::io::Write,
-    &mut dyn std::io::Write,
-) -> std::io::Result<Verdict>;
-
-fn with_output(files: Files, command: FileCommand) -> Result<ExitCode, Box<dyn std::error::Error>> {
+/// Runs a command that reads files, with buffered output.
+fn with_output(
+    command: impl FnOnce(&mut dyn Write, &mut dyn Write) -> std::io::Result<Verdict>,
+) -> Result<ExitCode, Box<dyn std::error::Error>> {
     let mut out = std::io::BufWriter::new(std::io::stdout().lock());
-    let verdict = command(
-        &files.paths,
-        files.output,
-        &files.cluster.snapshot(),
-        &mut out,
-        &mut std::io::stderr().lock(),
-    )?;
+    let verdict = command(&mut out, &mut std::io::stderr().lock())?;
     out.flush()?;
     Ok(ExitCode::from(verdict as u8))
 }

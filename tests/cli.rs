@@ -34,6 +34,8 @@ fn json(args: &[&str]) -> Value {
 
 const GOOD: &str = "fixtures/rules/accepted-whole-jobset.yaml";
 const BAD: &str = "fixtures/rules/both-levels.yaml";
+const OFF: &str = "fixtures/rules/unquoted-off.yaml";
+const NO_GANG: &str = "fixtures/rules/no-gang.yaml";
 
 #[test]
 fn check_exits_0_when_all_is_admitted_and_1_when_something_is_refused() {
@@ -70,6 +72,103 @@ fn check_prints_its_json_contract() {
     let indexes: Vec<&Value> = gangs.iter().map(|gang| &gang["index"]).collect();
     assert_eq!(indexes, [0, 1, 2]);
     assert_eq!(gangs[0]["level"], "Replica");
+}
+
+/// Errors and warnings, as GitHub takes them from the log of a workflow.
+#[test]
+fn check_prints_workflow_commands_for_github() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("100%,a:b.yaml"), "a: [1\n").unwrap();
+    let (code, out, err) = run(&["check", "-o", "github", GOOD, BAD, OFF]);
+    assert_eq!((code, err.as_str()), (Some(1), ""));
+    insta::assert_snapshot!("check-github", out);
+    let mut broken = muster(&["check", "-o", "github", "100%,a:b.yaml", "nowhere.yaml"]);
+    let output = broken.current_dir(dir.path()).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    let printed = String::from_utf8(output.stdout).unwrap();
+    assert!(printed.starts_with("::error::nowhere.yaml: "), "{printed}");
+    let command = "::error file=100%25%2Ca%3Ab.yaml,line=1,col=4,title=document 1::not readable";
+    assert!(printed.contains(command), "{printed}");
+}
+
+#[test]
+fn check_prints_sarif_for_code_scanning() {
+    let (code, out, err) = run(&["check", "-o", "sarif", GOOD, BAD, OFF]);
+    assert_eq!((code, err.as_str()), (Some(1), ""));
+    let version = format!("\"version\": \"{}\"", env!("CARGO_PKG_VERSION"));
+    assert!(out.contains(&version), "{out}");
+    insta::assert_snapshot!(
+        "check-sarif",
+        out.replace(&version, "\"version\": \"<own>\"")
+    );
+    let log: Value = serde_json::from_str(&out).unwrap();
+    let driver = &log["runs"][0]["tool"]["driver"];
+    for result in log["runs"][0]["results"].as_array().unwrap() {
+        let index = result["ruleIndex"].as_u64().unwrap() as usize;
+        assert_eq!(driver["rules"][index]["id"], result["ruleId"]);
+    }
+    let unread = json(&["check", "-o", "sarif", "fixtures/nowhere.yaml", GOOD]);
+    let told = &unread["runs"][0]["invocations"][0];
+    assert_eq!(told["executionSuccessful"], false);
+    let said = told["toolExecutionNotifications"][0]["message"]["text"].as_str();
+    assert!(said.unwrap().starts_with("fixtures/nowhere.yaml: "));
+}
+
+#[test]
+fn check_tells_what_has_no_gang_and_refuses_it_when_one_is_required() {
+    let (code, out, _) = run(&["check", NO_GANG]);
+    assert_eq!(code, Some(0), "{out}");
+    assert!(
+        out.contains("JobSet ml/train: admitted, no gang\n"),
+        "{out}"
+    );
+    let reports = json(&["check", "-o", "json", NO_GANG]);
+    assert_eq!(reports[0]["gangs"], serde_json::json!([]));
+    assert_eq!(reports[0]["gangCount"], 0);
+    let (code, out, err) = run(&["check", "--require-gang", GOOD, NO_GANG]);
+    assert_eq!((code, err.as_str()), (Some(1), ""));
+    insta::assert_snapshot!("check-require-gang", out);
+    assert_eq!(run(&["check", "--require-gang", GOOD]).0, Some(0));
+}
+
+#[test]
+fn render_refuses_what_an_apiserver_would_not_decode() {
+    for (file, said) in [
+        ("unknown-fields", "unknown field \"paralellism\""),
+        ("misspelt-kinds", "did you mean \"JobSet\"?"),
+    ] {
+        let (code, out, err) = run(&["render", &format!("fixtures/check/{file}.yaml")]);
+        assert_eq!((code, out.as_str()), (Some(1), ""), "{err}");
+        assert!(err.contains(said), "{err}");
+    }
+}
+
+/// What Muster writes is no misspelt field: its own output passes.
+#[test]
+fn what_render_prints_passes_check() {
+    let samples = [
+        "fixtures/rules/accepted-all-knobs.yaml",
+        "fixtures/rules/barrier-with-a-gang.yaml",
+        "fixtures/rules/deployment-by-revision.yaml",
+        "fixtures/rules/job.yaml",
+        "fixtures/rules/lws.yaml",
+    ];
+    for scheduler in ["native", "volcano", "koordinator", "yunikorn", "kai"] {
+        for sample in samples {
+            let (code, rendered, err) = run(&["render", sample, "--scheduler", scheduler]);
+            if code != Some(0) {
+                assert!(err.contains("cannot"), "{sample} on {scheduler}: {err}");
+                continue;
+            }
+            let dir = tempfile::tempdir().unwrap();
+            let file = dir.path().join("rendered.yaml");
+            std::fs::write(&file, rendered).unwrap();
+            let (_, out, _) = run(&["check", file.to_str().unwrap()]);
+            for misfit in ["unknown field", "expected ", "did you mean"] {
+                assert!(!out.contains(misfit), "{sample} on {scheduler}: {out}");
+            }
+        }
+    }
 }
 
 #[test]

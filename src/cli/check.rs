@@ -1,6 +1,7 @@
-//! `muster check`: the same rules before a cluster sees the object.
+//! `muster check`: what a cluster would say, before it sees the object.
 
-use std::collections::BTreeSet;
+mod count;
+
 use std::io::Write;
 use std::path::PathBuf;
 
@@ -9,22 +10,38 @@ use serde_json::Value;
 use super::admit::{self, Admitted};
 use super::files::{self, Found, Source};
 use super::gangs;
+use super::kinds::{self, Named};
 pub(crate) use super::report::Report;
-use super::report::{BarrierReport, ErrorReport, GangReport};
+use super::report::{BarrierReport, ErrorReport, GangReport, WarningReport, github, sarif};
+use super::strict;
 use super::yaml::YamlError;
 use crate::gang::{FieldError, FieldPath};
 use crate::scheduler::Snapshot;
-use crate::workload::{Life, Object, Unasked, object};
+use crate::workload::{Kind, Life, Object, Unasked};
+use count::Count;
 
 /// How results are printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
-pub enum Output {
-    /// For people; `render` writes YAML documents.
+pub enum Format {
+    /// For people.
     #[default]
-    #[value(alias = "yaml")]
     Text,
     /// One array for scripts.
     Json,
+    /// Workflow commands: GitHub shows them at their lines.
+    Github,
+    /// SARIF 2.1.0, for code scanning.
+    Sarif,
+}
+
+/// What becomes of an object that has no gang.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Gangless {
+    /// It is admitted.
+    #[default]
+    Admitted,
+    /// It is an error.
+    Refused,
 }
 
 /// How a run ended; the process exits with it.
@@ -41,16 +58,21 @@ pub enum Verdict {
 /// Checks files and directories and prints what was found.
 pub fn run(
     paths: &[PathBuf],
-    output: Output,
+    format: Format,
+    gangless: Gangless,
     cluster: &Snapshot,
     out: &mut dyn Write,
     err: &mut dyn Write,
 ) -> std::io::Result<Verdict> {
     let cluster = &admit::remembering(cluster);
     let (sources, errors) = files::read(paths);
+    let unread: Vec<String> = errors.iter().map(ToString::to_string).collect();
     let mut verdict = Verdict::Admitted;
-    for error in &errors {
-        writeln!(err, "error: {error}")?;
+    for error in &unread {
+        match format {
+            Format::Github => write!(out, "{}", github::trouble(error))?,
+            _ => writeln!(err, "error: {error}")?,
+        }
         verdict = Verdict::Trouble;
     }
     let mut reports = Vec::new();
@@ -60,78 +82,39 @@ pub fn run(
             if found.is_err() {
                 verdict = Verdict::Trouble;
             }
-            let report = match check_found(source, found, cluster) {
+            let report = match check_found(source, found, gangless, cluster) {
                 Ok(report) => report,
                 Err(skipped) => {
-                    count.skipped.insert(skipped);
+                    count.skip(&skipped);
                     continue;
                 }
             };
             count.note(&report);
-            match output {
-                Output::Text => write!(out, "{}", report.to_text(&source.text))?,
-                Output::Json => reports.push(report),
+            match format {
+                Format::Text => write!(out, "{}", report.to_text(&source.text))?,
+                Format::Github => write!(out, "{}", github::commands(&report))?,
+                Format::Json | Format::Sarif => reports.push(report),
             }
         }
     }
     if count.refused > 0 {
         verdict = verdict.max(Verdict::Refused);
     }
-    match output {
-        Output::Json => {
-            serde_json::to_writer_pretty(&mut *out, &reports)?;
-            writeln!(out)?;
+    match format {
+        Format::Text => {
+            count.summary(out)?;
+            count.about_names(out)?;
         }
-        Output::Text => count.summary(out)?,
+        Format::Github => count.summary(out)?,
+        Format::Json => print_json(&reports, out)?,
+        Format::Sarif => print_json(&sarif::log(&reports, &unread), out)?,
     }
     Ok(verdict)
 }
 
-/// What was found so far.
-#[derive(Default)]
-struct Count {
-    admitted: usize,
-    refused: usize,
-    gangs: u64,
-    /// The kinds that Muster does not handle.
-    skipped: BTreeSet<String>,
-}
-
-impl Count {
-    fn note(&mut self, report: &Report) {
-        match report.allowed {
-            true => self.admitted += 1,
-            false => self.refused += 1,
-        }
-        self.gangs = self.gangs.saturating_add(report.gang_count);
-    }
-
-    fn summary(&self, out: &mut dyn Write) -> std::io::Result<()> {
-        if self.admitted + self.refused == 0 {
-            let skipped: Vec<&str> = self.skipped.iter().map(String::as_str).collect();
-            let only = match &skipped[..] {
-                [] => String::new(),
-                kinds => format!(", only {}", kinds.join(", ")),
-            };
-            let kinds = super::one_of(&object::names());
-            return writeln!(out, "nothing to check: no {kinds} found{only}");
-        }
-        writeln!(out, "{} admitted, {} refused", self.admitted, self.refused)?;
-        if self.gangs > 0 {
-            writeln!(
-                out,
-                "(a cluster gives each gang's name another ending: it depends on the object's uid)"
-            )?;
-        }
-        Ok(())
-    }
-}
-
-/// What an object says that it is.
-fn kind(object: &Value) -> String {
-    let text = |key: &str| object[key].as_str().unwrap_or_default();
-    let kind = format!("{} {}", text("apiVersion"), text("kind"));
-    kind.trim().to_owned()
+fn print_json(value: &impl serde::Serialize, out: &mut dyn Write) -> std::io::Result<()> {
+    serde_json::to_writer_pretty(&mut *out, value)?;
+    writeln!(out)
 }
 
 /// Checks every object of one file; kinds that Muster does not handle are skipped.
@@ -139,33 +122,74 @@ pub fn check_source(source: &Source, cluster: &Snapshot) -> Vec<Report> {
     let cluster = &admit::remembering(cluster);
     let found = files::objects(source);
     found
-        .filter_map(|found| check_found(source, found, cluster).ok())
+        .filter_map(|found| check_found(source, found, Gangless::Admitted, cluster).ok())
         .collect()
 }
 
-/// Checks one object; an error is what it is where Muster does not handle its kind.
+/// Checks one object; one of a kind that Muster does not handle comes back.
 fn check_found(
     source: &Source,
     found: Result<Found<'_>, YamlError>,
+    gangless: Gangless,
     cluster: &Snapshot,
-) -> Result<Report, String> {
-    match found {
-        Ok(found) => {
-            let report = check_object(&source.name, &found, cluster);
-            report.ok_or_else(|| kind(&found.value))
+) -> Result<Report, Value> {
+    let found = match found {
+        Ok(found) => found,
+        Err(error) => return Ok(unreadable(&source.name, &error)),
+    };
+    match kinds::named(&found.value) {
+        Named::Handled(kind) => {
+            let mut report = check_object(&source.name, kind, &found, cluster);
+            if gangless == Gangless::Refused && report.allowed && !report.ganged {
+                refuse(&mut report, &found, &[no_gang()]);
+            }
+            Ok(report)
         }
-        Err(error) => {
-            let problem = FieldError::invalid(FieldPath::default(), Value::Null, error.to_string());
-            let mut shown = ErrorReport::new(&problem, Some((error.line, error.column)));
-            shown.text = format!("not readable as YAML: {error}");
-            Ok(Report {
-                document: error.index,
-                errors: vec![shown],
-                allowed: false,
-                ..empty(&source.name)
-            })
-        }
+        Named::Wrong(errors) => Ok(misnamed(&source.name, &found, &errors)),
+        Named::Other => Err(found.value),
     }
+}
+
+fn unreadable(file: &str, error: &YamlError) -> Report {
+    let problem = FieldError::invalid(FieldPath::default(), Value::Null, error.to_string());
+    let mut shown = ErrorReport::new(&problem, Some((error.line, error.column).into()));
+    shown.text = format!("not readable as YAML: {error}");
+    Report {
+        document: error.index,
+        errors: vec![shown],
+        allowed: false,
+        ..empty(file)
+    }
+}
+
+/// An object of a kind that there is not.
+fn misnamed(file: &str, found: &Found<'_>, errors: &[FieldError]) -> Report {
+    let text = |value: &Value| value.as_str().map(str::to_owned);
+    let metadata = &found.value["metadata"];
+    let mut report = Report {
+        document: found.document,
+        kind: text(&found.value["kind"]).unwrap_or_else(|| "object".to_owned()),
+        namespace: text(&metadata["namespace"]).unwrap_or_else(|| "default".to_owned()),
+        name: text(&metadata["name"]).unwrap_or_default(),
+        ..empty(file)
+    };
+    refuse(&mut report, found, errors);
+    report
+}
+
+fn no_gang() -> FieldError {
+    let detail = "it has no gang, and --require-gang is set: ask for one, or leave the object out";
+    FieldError::required(FieldPath::new("metadata").child("annotations"), detail)
+}
+
+/// Adds errors at their places.
+fn refuse(report: &mut Report, found: &Found<'_>, errors: &[FieldError]) {
+    let shown = errors.iter().map(|error| {
+        let position = found.position(error.field.as_str());
+        ErrorReport::new(error, Some(position.into()))
+    });
+    report.errors.extend(shown);
+    report.allowed = report.errors.is_empty();
 }
 
 fn empty(file: &str) -> Report {
@@ -181,41 +205,36 @@ fn empty(file: &str) -> Report {
         gangs: Vec::new(),
         gang_count: 0,
         barrier: None,
+        ganged: false,
     }
 }
 
-fn check_object(file: &str, found: &Found<'_>, cluster: &Snapshot) -> Option<Report> {
-    let kind = admit::kind_of(&found.value)?;
+fn check_object(file: &str, kind: &'static Kind, found: &Found<'_>, cluster: &Snapshot) -> Report {
     let mut report = Report {
         document: found.document,
         kind: kind.name.to_owned(),
         ..empty(file)
     };
-    match admit::create(kind, &found.value, cluster) {
+    match strict::create(kind, &found.value, cluster) {
         Ok(admitted) => {
             report.namespace.clone_from(&admitted.namespace);
             report.name.clone_from(&admitted.name);
-            report.allowed = admitted.errors.is_empty();
-            report.warnings.clone_from(&admitted.warnings);
-            let shown = |error| ErrorReport::new(error, Some(found.position(error.field.as_str())));
-            report.errors = admitted.errors.iter().map(shown).collect();
+            let warnings = admitted.warnings.iter();
+            report.warnings = warnings.map(|text| warning(text, found)).collect();
+            refuse(&mut report, found, &admitted.errors);
             if report.allowed {
                 admit::remember(&admitted, cluster);
-                (report.gangs, report.gang_count) = reported(&admitted, cluster);
+                fill_in(&mut report, &admitted, cluster);
                 report.barrier = barrier(&admitted);
             }
         }
         Err(error) => {
             report.allowed = false;
-            let error = FieldError::invalid(
-                FieldPath::default(),
-                serde_json::Value::Null,
-                error.to_string(),
-            );
+            let error = FieldError::invalid(FieldPath::default(), Value::Null, error.to_string());
             report.errors = vec![ErrorReport::new(&error, None)];
         }
     }
-    Some(report)
+    report
 }
 
 /// The start barrier of an admitted object.
@@ -230,13 +249,23 @@ fn barrier(admitted: &Admitted) -> Option<BarrierReport> {
     plan.barrier.as_ref().map(BarrierReport::new)
 }
 
-/// The first gangs of an admitted object, and how many there are.
-fn reported(admitted: &Admitted, cluster: &Snapshot) -> (Vec<GangReport>, u64) {
+/// Fills in the gangs of an admitted object.
+fn fill_in(report: &mut Report, admitted: &Admitted, cluster: &Snapshot) {
     gangs::with_gangs(admitted, cluster, |found| {
         let gangs = found.starts.iter().flat_map(gangs::gangs);
         let shown = gangs.take(gangs::SHOWN);
         let shown = shown.map(|gang| GangReport::new(found.facts, &gang));
-        (shown.collect(), found.count)
-    })
-    .unwrap_or_default()
+        report.gangs = shown.collect();
+        report.gang_count = found.count;
+        report.ganged = !found.judged.plan.parts.is_empty();
+    });
+}
+
+/// A warning, at the field that it begins with; most do.
+fn warning(text: &str, found: &Found<'_>) -> WarningReport {
+    let field = text.split(' ').next().unwrap_or_default();
+    WarningReport {
+        text: text.to_owned(),
+        position: found.position(field.trim_end_matches(':')).into(),
+    }
 }

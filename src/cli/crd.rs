@@ -9,10 +9,14 @@ use kube::api::{Api, PatchParams};
 use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
 use kube::runtime::{WatchStreamExt as _, watcher};
 use kube::{Client, ResourceExt as _, api};
+use serde_json::Value;
 
 use super::connect::{self, ConnectError};
 use super::yaml;
 use crate::workload::jobset::crd::{self, CRD, CrdError};
+
+/// The CRD that is extended.
+pub const NAME: &str = CRD;
 
 /// What to do with the fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -133,6 +137,14 @@ fn crds(client: Client) -> Api<DynamicObject> {
     Api::all_with(client, &ApiResource::from_gvk(&kind))
 }
 
+/// What is to change in the installed CRD.
+pub fn patch(wish: Wish, installed: &Value) -> Result<Patch, Error> {
+    Ok(match wish {
+        Wish::Extend => crd::extend(installed)?,
+        Wish::Revert(_) => crd::revert(installed)?,
+    })
+}
+
 async fn step(
     api: &Api<DynamicObject>,
     wish: Wish,
@@ -140,10 +152,7 @@ async fn step(
     out: &mut dyn Write,
 ) -> Result<(), Error> {
     let installed = api.get(CRD).await?;
-    let patch = match wish {
-        Wish::Extend => crd::extend(&installed.data)?,
-        Wish::Revert(_) => crd::revert(&installed.data)?,
-    };
+    let patch = patch(wish, &installed.data)?;
     if patch.0.is_empty() {
         if mode != Mode::Watch {
             writeln!(out, "{CRD}: nothing to change")?;

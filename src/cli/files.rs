@@ -1,5 +1,6 @@
 //! Finding manifests: files, directories walked, standard input; documents and lists flattened.
 
+use std::cell::OnceCell;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -129,6 +130,8 @@ enum Origin<'s> {
         text: &'s str,
         line: usize,
         column: usize,
+        /// The item with its places. Only an error asks for them, so that most are never read so.
+        read: OnceCell<Option<Document>>,
     },
 }
 
@@ -141,11 +144,15 @@ impl Found<'_> {
                 "" => document.position(path),
                 prefix => document.position(&format!("{prefix}.{path}")),
             },
-            Origin::Item { text, line, column } => {
-                // Only an error asks for it, so that most items are never read with their places.
-                let documents = yaml::documents(text);
-                let first = documents.into_iter().find_map(Result::ok);
-                match first.map(|document| document.position(path)) {
+            Origin::Item {
+                text,
+                line,
+                column,
+                read,
+            } => {
+                let first = || yaml::documents(text).into_iter().find_map(Result::ok);
+                let read = read.get_or_init(first).as_ref();
+                match read.map(|document| document.position(path)) {
                     Some((1, inner)) => (*line, column + inner - 1),
                     Some((below, inner)) => (line + below - 1, inner),
                     None => (*line, *column),
@@ -229,6 +236,7 @@ fn json_items(text: &str) -> Option<impl Iterator<Item = Found<'_>>> {
                 text: item.get(),
                 line,
                 column,
+                read: OnceCell::new(),
             },
         })
     }))

@@ -10,10 +10,13 @@ mod connect;
 pub mod crd;
 pub mod files;
 mod gangs;
+mod kinds;
 pub mod render;
 mod report;
 pub mod schedulers;
+mod schema;
 pub mod serve;
+mod strict;
 pub mod wait;
 pub mod yaml;
 

@@ -7,12 +7,26 @@ use std::path::PathBuf;
 use serde_json::Value;
 
 use super::admit::{self, AdmitError, Admitted};
-use super::check::{Output, Verdict};
+use super::check::Verdict;
 use super::files::{self, Found};
 use super::gangs;
+use super::kinds::{self, Named};
+use super::strict;
 use super::yaml;
+use crate::gang::FieldError;
 use crate::scheduler::Snapshot;
 use crate::workload::object;
+
+/// How results are printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
+pub enum Output {
+    /// YAML documents.
+    #[default]
+    #[value(alias = "yaml")]
+    Text,
+    /// One array for scripts.
+    Json,
+}
 
 /// Renders files and prints the documents.
 pub fn run(
@@ -96,14 +110,16 @@ fn render_found(
     cluster: &Snapshot,
 ) -> Result<Rendered, Vec<String>> {
     let found = found.map_err(|error| vec![error.to_string()])?;
-    let Some(kind) = admit::kind_of(&found.value) else {
-        return Ok(Rendered::Skipped);
+    let messages = |errors: &[FieldError]| errors.iter().map(ToString::to_string).collect();
+    let kind = match kinds::named(&found.value) {
+        Named::Handled(kind) => kind,
+        Named::Wrong(errors) => return Err(messages(&errors)),
+        Named::Other => return Ok(Rendered::Skipped),
     };
     let trouble = |error: AdmitError| vec![error.to_string()];
-    let admitted = admit::create(kind, &found.value, cluster).map_err(trouble)?;
+    let admitted = strict::create(kind, &found.value, cluster).map_err(trouble)?;
     if !admitted.errors.is_empty() {
-        let messages = admitted.errors.iter().map(ToString::to_string);
-        return Err(messages.collect());
+        return Err(messages(&admitted.errors));
     }
     admit::remember(&admitted, cluster);
     let (rendered, gangs) = documents(&admitted, cluster).map_err(trouble)?;

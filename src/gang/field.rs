@@ -103,7 +103,8 @@ impl ErrorKind {
         }
     }
 
-    fn phrase(self) -> &'static str {
+    /// The words that an error of this kind begins with.
+    pub(crate) fn phrase(self) -> &'static str {
         match self {
             Self::Required => "Required value",
             Self::Invalid => "Invalid value",

@@ -12,6 +12,7 @@ pub(crate) mod limits;
 pub(crate) mod link;
 pub(crate) mod member;
 pub(crate) mod name;
+pub(crate) mod nearest;
 pub(crate) mod part;
 pub(crate) mod plan;
 pub(crate) mod policy;

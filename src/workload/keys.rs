@@ -2,6 +2,7 @@
 //!
 //! Which keys may stand where on a kind of workload its own folder says, as a [`Place`].
 
+use crate::gang::nearest::nearest;
 use crate::gang::{FieldError, FieldPath};
 
 use super::view::{Meta, Scalar};
@@ -129,22 +130,17 @@ fn check_label(place: &Place, at: &FieldPath, key: &str) -> Option<FieldError> {
     Some(unknown(at, key, place))
 }
 
-/// Longer than any key of Muster's.
-const MAX_COMPARED: usize = 64;
-
 fn unknown(at: FieldPath, key: &str, place: &Place) -> FieldError {
     let known = place.nearest;
-    // Without the common prefix, and at most half of the key wrong: otherwise every key is near.
-    let word = |key: &str| key.trim_start_matches(PREFIX).to_owned();
-    // Nothing that long is a slip of the pen, and comparing takes time and room.
-    let comparable = known.iter().filter(|_| key.len() <= MAX_COMPARED);
-    let nearest = comparable
-        .map(|key_| (strsim::damerau_levenshtein(&word(key), &word(key_)), key_))
-        .min_by_key(|(distance, _)| *distance)
-        .filter(|(distance, _)| *distance <= 3 && *distance * 2 <= word(key).len());
-    match nearest {
-        Some((_, candidate)) => FieldError::not_supported(at, key, &[candidate])
-            .with_detail(&format!("unknown key, did you mean {candidate:?}?")),
+    // Without the common prefix: otherwise every key is near.
+    let word = |key: &'static str| key.trim_start_matches(PREFIX);
+    let words = known.iter().map(|key| word(key));
+    match nearest(key.trim_start_matches(PREFIX), words) {
+        Some(meant) => {
+            let candidate = format!("{PREFIX}{meant}");
+            FieldError::not_supported(at, key, &[&candidate])
+                .with_detail(&format!("unknown key, did you mean {candidate:?}?"))
+        }
         None => FieldError::not_supported(at, key, known),
     }
 }

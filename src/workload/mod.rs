@@ -13,7 +13,8 @@
 //!    `static` [`Facts`] (kind and API, which `muster.dev/` keys may stand where, which labels its
 //!    controller writes, how its children tell who they are).
 //! 2. Its line in the table below ([`object::kinds!`]).
-//! 3. Outside of `src/`: the webhook entries and the role in `manifests/`, and fixtures.
+//! 3. Its fields in the command line's table; `tests/cluster/fields.rs` makes it.
+//! 4. Outside of `src/`: the webhook entries and the role in `manifests/`, and fixtures.
 //!
 //! Admission, the reconciler, `check` and `render` call it without a change of their own.
 

@@ -17,6 +17,7 @@ mod cluster;
 mod components;
 mod control_plane;
 mod demo;
+mod fields;
 mod figures;
 mod fleet;
 mod health;

@@ -7,8 +7,9 @@
 use std::path::{Path, PathBuf};
 
 pub use muster::admission::{self, Decision, Phase, Review};
-pub use muster::cli::check::{Output, check_source};
+pub use muster::cli::check::check_source;
 pub use muster::cli::files::{self as sources, Source};
+pub use muster::cli::render::Output;
 pub use muster::cli::{admit, render};
 pub use muster::gang::SchedulerKind;
 pub use muster::scheduler::{Dialect, Snapshot};

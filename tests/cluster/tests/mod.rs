@@ -8,6 +8,7 @@ mod choice;
 mod crd;
 mod endings;
 mod explain;
+mod fields;
 mod foreign;
 mod gangs;
 mod harness;
@@ -62,6 +63,9 @@ pub fn all() -> Vec<Test> {
         test(barrier::a_barrier_whose_configmap_is_refused_says_so),
         test(trust::a_forged_stamp_makes_nothing_and_a_lost_key_strands_nothing),
         test(trust::a_sealed_stamp_that_was_never_stored_makes_nothing),
+        test(fields::the_table_is_that_of_the_pinned_modules),
+        test(fields::check_and_the_apiserver_refuse_the_same_fields),
+        test(fields::check_and_the_apiserver_refuse_the_same_objects),
         test(harness::jobset_is_defaulted_by_its_own_webhook),
         test(harness::leaderworkerset_gets_its_pods),
         test(harness::jobset_runs_to_completion),

@@ -1,6 +1,10 @@
-//! What `muster check` says of one object, as JSON or for people.
+//! What `muster check` says of one object, as data; its JSON is the command's contract.
+//!
+//! Each file beside this one writes it for somebody else. Must not know what is checked.
 
-use std::fmt::Write as _;
+pub(super) mod github;
+pub(super) mod sarif;
+mod text;
 
 use serde::Serialize;
 use serde_json::Value;
@@ -20,7 +24,7 @@ pub struct Report {
     pub(crate) name: String,
     pub(crate) allowed: bool,
     pub(crate) errors: Vec<ErrorReport>,
-    pub(crate) warnings: Vec<String>,
+    pub(crate) warnings: Vec<WarningReport>,
     /// The first of its gangs.
     pub(crate) gangs: Vec<GangReport>,
     /// How many gangs it has in all.
@@ -28,6 +32,36 @@ pub struct Report {
     /// Its start barrier.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) barrier: Option<BarrierReport>,
+    /// Whether it asks for a gang that Muster makes, even if none is there while it has no pods.
+    #[serde(skip)]
+    pub(crate) ganged: bool,
+}
+
+/// A warning; in JSON its text alone.
+#[derive(Debug, Clone, Serialize)]
+#[serde(into = "String")]
+pub(crate) struct WarningReport {
+    pub(crate) text: String,
+    pub(crate) position: Position,
+}
+
+impl From<WarningReport> for String {
+    fn from(warning: WarningReport) -> Self {
+        warning.text
+    }
+}
+
+/// A place in a file; line and column count from 1.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub(crate) struct Position {
+    pub(crate) line: usize,
+    pub(crate) column: usize,
+}
+
+impl From<(usize, usize)> for Position {
+    fn from((line, column): (usize, usize)) -> Self {
+        Self { line, column }
+    }
 }
 
 #[derive(Debug, Clone, Serialize)]
@@ -60,9 +94,11 @@ pub(crate) struct ErrorReport {
     /// The error as Kubernetes would print it.
     #[serde(skip)]
     pub(crate) text: String,
-    /// Line and column in the file, from 1.
+    /// What this kind of errors is called.
     #[serde(skip)]
-    pub(crate) position: Option<(usize, usize)>,
+    pub(crate) phrase: &'static str,
+    #[serde(flatten)]
+    pub(crate) position: Option<Position>,
 }
 
 #[derive(Debug, Clone, Serialize)]
@@ -98,7 +134,7 @@ impl GangReport {
 }
 
 impl ErrorReport {
-    pub(crate) fn new(error: &FieldError, position: Option<(usize, usize)>) -> Self {
+    pub(crate) fn new(error: &FieldError, position: Option<Position>) -> Self {
         let message = match error.detail.as_str() {
             "" => error.body(),
             detail => detail.to_owned(),
@@ -109,89 +145,18 @@ impl ErrorReport {
             value: error.value.clone(),
             message,
             text: error.to_string(),
+            phrase: error.kind.phrase(),
             position,
         }
     }
 }
 
 impl Report {
-    /// The report for people; `source` is the file's text, for the lines that carets point at.
-    pub fn to_text(&self, source: &str) -> String {
-        let mut out = String::new();
-        let verdict = if self.allowed { "admitted" } else { "refused" };
-        let name = match (self.kind.as_str(), self.name.as_str()) {
+    /// What it is about: `Job ml/train`, or a document that cannot be read.
+    fn subject(&self) -> String {
+        match (self.kind.as_str(), self.name.as_str()) {
             ("", _) => format!("document {}", self.document + 1),
             (kind, name) => format!("{kind} {}/{name}", self.namespace),
-        };
-        // Writing to a String cannot fail.
-        let _ = writeln!(out, "{}: {name}: {verdict}", self.file);
-        for error in &self.errors {
-            let _ = writeln!(out, "  error: {}", error.text);
-            if let Some((line, column)) = error.position {
-                out.push_str(&caret(source, line, column));
-            }
         }
-        for warning in &self.warnings {
-            let _ = writeln!(out, "  warning: {warning}");
-        }
-        /// More than this nobody reads.
-        const LISTED: usize = 20;
-        for gang in self.gangs.iter().take(LISTED) {
-            let _ = writeln!(out, "  gang {}", gang.to_text());
-        }
-        let more = self.gang_count.saturating_sub(LISTED as u64);
-        if more > 0 {
-            let plural = if more == 1 { "" } else { "s" };
-            let _ = writeln!(out, "  and {more} more gang{plural}");
-        }
-        if let Some(barrier) = &self.barrier {
-            let BarrierReport {
-                targets,
-                pods,
-                timeout_seconds,
-            } = barrier;
-            let targets = targets.join(", ");
-            let plural = if *pods == 1 { "" } else { "s" };
-            let _ = writeln!(
-                out,
-                "  start barrier: {pods} pod{plural} wait for each other ({targets}), each for at most \
-                 {timeout_seconds}s"
-            );
-        }
-        out
     }
-}
-
-impl GangReport {
-    fn to_text(&self) -> String {
-        let plural = if self.pods == 1 { "" } else { "s" };
-        let mut out = format!("{}: {} pod{plural}", self.name, self.pods);
-        if self.quorum != self.pods {
-            let _ = write!(out, ", {} of them at least", self.quorum);
-        }
-        for (name, quantity) in self.min_resources.iter() {
-            let _ = write!(out, ", {name} {quantity}");
-        }
-        out
-    }
-}
-
-fn caret(source: &str, line: usize, column: usize) -> String {
-    let Some(text) = source.lines().nth(line.saturating_sub(1)) else {
-        return String::new();
-    };
-    // A file of one line would bury the caret.
-    const WIDTH: usize = 160;
-    let text: String = text.chars().take(WIDTH).collect();
-    if column > WIDTH {
-        return String::new();
-    }
-    let margin = line.to_string();
-    let blank = " ".repeat(margin.len());
-    let pad: String = text
-        .chars()
-        .take(column.saturating_sub(1))
-        .map(|c| if c == '\t' { '\t' } else { ' ' })
-        .collect();
-    format!("    {margin} | {text}\n    {blank} | {pad}^\n")
 }

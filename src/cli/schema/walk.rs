@@ -1,0 +1,246 @@
+//! The walk through an object along the types of its fields.
+//!
+//! Its cost is that of the object: what it finds is cut at a number that nobody reads to the end.
+
+use std::collections::VecDeque;
+
+use serde::de::Unexpected;
+use serde_json::{Map, Value};
+
+use super::{Fields, Misfits, Table};
+use crate::gang::field::shorten;
+use crate::gang::keys::PREFIX;
+use crate::gang::nearest::nearest;
+use crate::gang::{FieldError, FieldPath};
+
+/// As many as an apiserver itself tells of one object.
+const MOST: usize = 100;
+
+/// How far below a field that is not there one of its name is looked for.
+const DEEPEST: usize = 3;
+
+pub(super) fn walk(table: &Table, value: &Value, of: &str, at: &FieldPath) -> Misfits {
+    let mut walk = Walk {
+        table,
+        found: Misfits::default(),
+    };
+    walk.value(value, of, at);
+    walk.found
+}
+
+/// Whether a type is one without fields, which this walk knows.
+#[cfg(test)]
+pub(super) fn is_scalar(of: &str) -> bool {
+    let plain = ["any", "string", "boolean", "int-or-string", "quantity"];
+    plain.contains(&of) || Whole::of(of).is_some()
+}
+
+struct Walk<'t> {
+    table: &'t Table,
+    found: Misfits,
+}
+
+impl Walk<'_> {
+    fn value(&mut self, value: &Value, of: &str, at: &FieldPath) {
+        // Everywhere the same as a field that is left out.
+        if value.is_null() {
+            return;
+        }
+        if let Some(items) = of.strip_prefix("[]") {
+            match value {
+                Value::Array(list) => {
+                    for (index, item) in list.iter().enumerate() {
+                        self.value(item, items, &at.index(index));
+                    }
+                }
+                _ => self.wrong(value, at, "a list"),
+            }
+        } else if let Some(values) = of.strip_prefix("{}") {
+            match value {
+                Value::Object(map) => {
+                    for (key, value) in map {
+                        self.value(value, values, &at.key(key));
+                    }
+                }
+                _ => self.wrong(value, at, "an object"),
+            }
+        } else if let Some(fields) = self.table.types.get(of) {
+            match value {
+                Value::Object(map) => self.fields(map, fields, at),
+                _ => self.wrong(value, at, "an object"),
+            }
+        } else {
+            self.scalar(value, of, at);
+        }
+    }
+
+    fn fields(&mut self, map: &Map<String, Value>, fields: &Fields, at: &FieldPath) {
+        for (name, value) in map {
+            match fields.get(name.as_str()) {
+                Some(of) => self.value(value, of, &at.child(name)),
+                None if self.found.unknown.len() < MOST => {
+                    let error = unknown(self.table, name, value, fields, at);
+                    self.found.unknown.push(error);
+                }
+                None => {}
+            }
+        }
+    }
+
+    fn scalar(&mut self, value: &Value, of: &str, at: &FieldPath) {
+        if let Some(whole) = Whole::of(of) {
+            return match integer(value) {
+                None => self.wrong(value, at, "a whole number"),
+                Some(number) => {
+                    let problem = whole.problem(number);
+                    self.push(
+                        problem.map(|why| FieldError::invalid(at.clone(), value.clone(), why)),
+                    );
+                }
+            };
+        }
+        let (fits, expected) = match of {
+            "string" => (value.is_string(), "a string"),
+            "boolean" => (value.is_boolean(), "a boolean"),
+            "int-or-string" => (
+                value.is_string() || integer(value).is_some(),
+                "a whole number or a string",
+            ),
+            "quantity" => (value.is_string() || value.is_number(), "a quantity"),
+            _ => (true, ""),
+        };
+        if !fits {
+            self.wrong(value, at, expected);
+        }
+    }
+
+    fn wrong(&mut self, value: &Value, at: &FieldPath, expected: &str) {
+        let got = match value {
+            Value::Null => Unexpected::Unit,
+            Value::Bool(flag) => Unexpected::Bool(*flag),
+            Value::Number(number) => match (number.as_i64(), number.as_u64(), number.as_f64()) {
+                (Some(number), _, _) => Unexpected::Signed(number),
+                (_, Some(number), _) => Unexpected::Unsigned(number),
+                (_, _, number) => Unexpected::Float(number.unwrap_or_default()),
+            },
+            Value::String(text) => Unexpected::Str(text),
+            Value::Array(_) => Unexpected::Seq,
+            Value::Object(_) => Unexpected::Map,
+        };
+        let detail = format!("expected {expected}, got {}", shorten(got.to_string()));
+        self.push(Some(FieldError::invalid(at.clone(), value.clone(), detail)));
+    }
+
+    fn push(&mut self, error: Option<FieldError>) {
+        if self.found.wrong.len() < MOST {
+            self.found.wrong.extend(error);
+        }
+    }
+}
+
+/// A whole number, as a text of YAML or JSON gives it.
+fn integer(value: &Value) -> Option<i128> {
+    let number = value.as_number()?;
+    number.as_i128().or_else(|| {
+        let float = number.as_f64()?;
+        // `as` stops at the ends.
+        (float.fract() == 0.0).then_some(float as i128)
+    })
+}
+
+/// The whole numbers that a field takes.
+struct Whole {
+    least: i128,
+    most: i128,
+}
+
+impl Whole {
+    fn of(of: &str) -> Option<Self> {
+        let (bits, least) = match of.split_once(">=") {
+            Some((bits, least)) => (bits, least.parse().ok()),
+            None => (of, None),
+        };
+        let (lowest, most) = match bits {
+            "int32" => (i128::from(i32::MIN), i128::from(i32::MAX)),
+            "int64" => (i128::from(i64::MIN), i128::from(i64::MAX)),
+            _ => return None,
+        };
+        Some(Self {
+            least: least.unwrap_or(lowest),
+            most,
+        })
+    }
+
+    fn problem(&self, number: i128) -> Option<String> {
+        // In the words of Kubernetes' own validation.
+        if number < self.least {
+            Some(format!("must be greater than or equal to {}", self.least))
+        } else if number > self.most {
+            Some(format!("must be less than or equal to {}", self.most))
+        } else {
+            None
+        }
+    }
+}
+
+/// The error for a field that there is not.
+fn unknown(
+    table: &Table,
+    name: &str,
+    value: &Value,
+    fields: &Fields,
+    at: &FieldPath,
+) -> FieldError {
+    let plain = name.chars().all(|c| c.is_ascii_alphanumeric()) && name.len() <= 64;
+    let path = match plain {
+        true => at.child(name),
+        false => at.key(name),
+    };
+    let mut detail = format!("unknown field {:?}", shorten(name.to_owned()));
+    let ours = |key: &String| key.starts_with(PREFIX);
+    let holds_ours = value.as_object().is_some_and(|map| map.keys().any(ours));
+    let place = annotations(fields, at);
+    if name.starts_with(PREFIX) {
+        detail.push_str(&format!(": it is an annotation, put it in {place}"));
+    } else if let Some(meant) = meant(table, name, fields) {
+        detail.push_str(&format!(": did you mean {meant:?}?"));
+    } else if holds_ours {
+        detail.push_str(&format!(": it holds annotations, put them in {place}"));
+    }
+    FieldError::forbidden(path, detail)
+}
+
+/// The annotations that are nearest to a place.
+fn annotations(fields: &Fields, at: &FieldPath) -> FieldPath {
+    if fields.contains_key("annotations") {
+        at.child("annotations")
+    } else if fields.contains_key("metadata") {
+        at.child("metadata").child("annotations")
+    } else {
+        FieldPath::new("metadata").child("annotations")
+    }
+}
+
+/// The field that was meant: one with nearly this name, or one of this name further below.
+fn meant(table: &Table, name: &str, fields: &Fields) -> Option<String> {
+    if let Some(near) = nearest(name, fields.keys().copied()) {
+        return Some(near.to_owned());
+    }
+    let mut below = VecDeque::from([(String::new(), fields, 0)]);
+    while let Some((path, fields, depth)) = below.pop_front() {
+        if fields.contains_key(name) {
+            return Some(format!("{path}{name}"));
+        }
+        if depth < DEEPEST {
+            let inner = fields.iter().filter_map(|(field, of)| {
+                let inner = table.types.get(of)?;
+                Some((format!("{path}{field}."), inner, depth + 1))
+            });
+            below.extend(inner);
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests;
