@@ -72,7 +72,10 @@ fn what_kubectl_describe_shows_are_musters_words() {
     let readme = readme();
     let source = source(&root().join("src"));
     for words in [
-        "a gang waits for its pods to be made and placed",
+        " pods fit",
+        " needed",
+        " (held by ",
+        "InsufficientResources",
         " gang(s) ready for their pods: ",
         " pods placed, ",
         " needed: ",
