@@ -67,6 +67,17 @@ Exit status: 0 everything is rendered, 1 something is refused, 2 a file cannot b
   muster schedulers")]
     Schedulers,
 
+    /// Say why the gangs of a workload wait, and what to do about it
+    #[command(after_help = explain_help())]
+    Explain(Explain),
+
+    /// List gangs: how many pods are placed of how many, and why a gang waits
+    #[command(after_help = "Examples:
+  muster status
+  muster status -A --watch
+  muster status -n ml -o json")]
+    Status(Status),
+
     /// Add gangConfig and groupSchedulingConfig to the installed JobSet CRD, or take them away
     #[command(subcommand)]
     Crd(Crd),
@@ -119,6 +130,68 @@ pub enum Crd {
         #[command(flatten)]
         target: Target,
     },
+}
+
+/// The options of `muster explain`.
+#[derive(Debug, Args)]
+pub struct Explain {
+    /// The workload
+    #[arg(value_name = "KIND/NAME")]
+    pub workload: String,
+    /// Its namespace; without it, the one that kubectl would use
+    #[arg(short, long)]
+    pub namespace: Option<String>,
+    /// The cluster.
+    #[command(flatten)]
+    pub target: Target,
+}
+
+/// The options of `muster status`.
+#[derive(Debug, Args)]
+pub struct Status {
+    /// The namespace; without it, the one that kubectl would use
+    #[arg(short, long)]
+    pub namespace: Option<String>,
+    /// Of all namespaces
+    #[arg(short = 'A', long, conflicts_with = "namespace")]
+    pub all_namespaces: bool,
+    /// List them again every five seconds, until it is interrupted
+    #[arg(short, long)]
+    pub watch: bool,
+    /// Output format
+    #[arg(short, long, value_enum, default_value_t)]
+    pub output: StatusOutput,
+    /// The cluster.
+    #[command(flatten)]
+    pub target: Target,
+}
+
+/// With the names of kinds from their table.
+fn explain_help() -> String {
+    let kinds = crate::controller::inspect::kinds();
+    let (first, last) = (kinds.first(), kinds.last());
+    let (first, last) = (first.unwrap_or(&""), last.unwrap_or(&""));
+    format!(
+        "Examples:
+  muster explain {first}/train
+  muster explain {last}/serve -n ml
+  As kubectl-muster in the PATH it is also: kubectl muster explain {first}/train
+
+KIND is one of {}.
+Looks with your own rights, also where Muster does not run.
+Exit status: 0 it is explained, 2 it is not found or the cluster cannot be asked.",
+        kinds.join(", ")
+    )
+}
+
+/// How `muster status` prints.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
+pub enum StatusOutput {
+    /// A table
+    #[default]
+    Text,
+    /// One array for scripts
+    Json,
 }
 
 /// Which cluster a command is for.

@@ -9,7 +9,7 @@ use clap::Parser as _;
 use muster::args::{Certs, Cli, Command, Crd};
 use muster::cli::check::{Gangless, Verdict};
 use muster::cli::crd::{InUse, Mode, Wish};
-use muster::cli::{check, crd, render, schedulers, serve, wait};
+use muster::cli::{check, crd, explain, render, schedulers, serve, status, wait};
 use muster::{certs, server};
 
 fn main() -> ExitCode {
@@ -49,6 +49,18 @@ fn run(command: Command) -> Result<ExitCode, Box<dyn std::error::Error>> {
         }
         Command::Certs(args) => write_certs(&args),
         Command::Crd(args) => change_crd(args),
+        Command::Explain(args) => {
+            let mut runtime = tokio::runtime::Builder::new_current_thread();
+            let runtime = runtime.enable_all().build()?;
+            runtime.block_on(explain::run(&args, &mut std::io::stdout()))?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Command::Status(args) => {
+            let mut runtime = tokio::runtime::Builder::new_current_thread();
+            let runtime = runtime.enable_all().build()?;
+            runtime.block_on(status::run(&args, &mut std::io::stdout()))?;
+            Ok(ExitCode::SUCCESS)
+        }
         Command::Wait(args) => {
             let mut runtime = tokio::runtime::Builder::new_current_thread();
             Ok(runtime.enable_all().build()?.block_on(wait::run(&args))?)

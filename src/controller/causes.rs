@@ -75,7 +75,8 @@ impl Case<'_> {
                 let needed = gang.quorum.saturating_sub(placed);
                 let own = known.placeholders.as_ref();
                 let own = own.map(|prefix| format!("{}/{prefix}", self.namespace));
-                known.fit = witnesses.fit(&known.asks, needed, own.as_deref());
+                let of = (self.namespace, gang.name.as_str());
+                known.fit = witnesses.fit(of, &known.asks, needed, own.as_deref());
             }
             let asked = known.asks.iter().flat_map(|(ask, _)| &ask.claims);
             known.claims = no_claims

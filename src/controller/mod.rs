@@ -12,6 +12,7 @@
 //! - [`bundles`]: gangs that start together with gangs of other workloads.
 //! - [`barriers`]: start barriers: who has come, and what opens them.
 //! - `causes`: why gangs wait, and `witness`: what is watched only while one does.
+//! - [`inspect`]: a look from outside, for the command line.
 //! - `report`: events and the condition.
 //! - `metrics`: what is counted of all this.
 //! - `mend`: what helps gangs that wait because of a weakness of their scheduler.
@@ -29,6 +30,7 @@ pub mod discovery;
 mod gang_members;
 mod gang_objects;
 mod gang_status;
+pub mod inspect;
 mod look;
 mod mend;
 mod metrics;

@@ -19,6 +19,12 @@ use crate::sandbox::Sandbox;
 /// No test may hang the run. The longest is silent for a minute by intent.
 const LIMIT: Duration = Duration::from_secs(300);
 
+/// So many tests that fail beside others are run once more by themselves, and are told: on a busy machine
+/// a component of Kubernetes may take longer than a test waits. If more fail, it is not that.
+const SECOND_CHANCES: usize = 3;
+/// Added to the number of a test that is run again, so that it gets another namespace.
+const AGAIN: usize = 1_000;
+
 type Outcome = Pin<Box<dyn Future<Output = Result<()>>>>;
 
 pub struct Test {
@@ -86,6 +92,8 @@ pub fn select(tests: Vec<Test>, filter: Option<&str>) -> Vec<Test> {
 pub struct Summary {
     passed: usize,
     failed: usize,
+    /// Those of the passed that failed beside others.
+    alone: Vec<String>,
     casualties: usize,
 }
 
@@ -103,7 +111,14 @@ impl fmt::Display for Summary {
             f,
             "{tests} tests: {} passed, {} failed",
             self.passed, self.failed
-        )
+        )?;
+        for name in &self.alone {
+            write!(
+                f,
+                "\n{name} failed beside others, and passed alone: it is flaky"
+            )?;
+        }
+        Ok(())
     }
 }
 
@@ -117,14 +132,31 @@ pub async fn run(tests: Vec<Test>, jobs: usize, fleet: &Arc<Fleet>, logs: &Path)
         let logs = logs.to_owned();
         running.spawn_local(async move {
             let _slot = slots.acquire_owned().await;
-            report(&test, number, &fleet, &logs).await
+            let passed = report(&test, number, &fleet, &logs).await;
+            (passed, number, test)
         });
     }
-    let (mut passed, mut failed) = (0, 0);
+    let (mut passed, mut failed, mut again) = (0, 0, Vec::new());
     while let Some(outcome) = running.join_next().await {
         match outcome {
-            Ok(true) => passed += 1,
-            _ => failed += 1,
+            Ok((true, ..)) => passed += 1,
+            Ok((false, number, test)) => again.push((number, test)),
+            Err(_) => failed += 1,
+        }
+    }
+    let mut alone = Vec::new();
+    if again.len() > SECOND_CHANCES {
+        failed += again.len();
+    } else {
+        for (number, test) in again {
+            println!("alone: {}", test.name);
+            match report(&test, number + AGAIN, fleet, logs).await {
+                true => {
+                    passed += 1;
+                    alone.push(test.name);
+                }
+                false => failed += 1,
+            }
         }
     }
     let casualties: Vec<String> = fleet.started().flat_map(|c| c.casualties()).collect();
@@ -145,6 +177,7 @@ pub async fn run(tests: Vec<Test>, jobs: usize, fleet: &Arc<Fleet>, logs: &Path)
     Summary {
         passed,
         failed,
+        alone,
         casualties: casualties.len(),
     }
 }

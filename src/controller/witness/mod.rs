@@ -2,10 +2,12 @@
 //! were told when they could not create pods. Nothing of it is kept when no gang waits.
 
 mod claims;
+mod fits;
 mod refusals;
 mod room;
 
 use std::collections::{BTreeSet, HashMap, HashSet};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -17,6 +19,7 @@ use crate::explain::refusal::Refusal;
 use crate::explain::room::Fit;
 use crate::gang::{Ask, PartnerRef};
 use claims::Claims;
+use fits::Fits;
 use refusals::Refusals;
 use room::WatchedRoom;
 
@@ -25,6 +28,9 @@ const LINGER: Duration = Duration::from_secs(60);
 
 /// What changes is looked at not more often than this, however much changes.
 const REST: Duration = Duration::from_secs(2);
+
+/// So many workloads are looked at then.
+const FEW: usize = 50;
 
 /// What witnesses say. One for all kinds of workloads.
 #[derive(Default)]
@@ -38,6 +44,9 @@ pub(super) struct Witnesses {
     room: WatchedRoom,
     refusals: Refusals,
     claims: Claims,
+    fits: Fits,
+    /// Where the last round of looks ended.
+    round: AtomicUsize,
 }
 
 impl Witnesses {
@@ -78,15 +87,18 @@ impl Witnesses {
         self.room.is_filled() && self.refusals.is_filled()
     }
 
-    /// Whether so many pods fit now; nothing before all nodes and pods were seen. What pods take whose
-    /// holder begins with `own` is kept for them.
+    /// Whether so many pods of a gang fit now; nothing before all nodes and pods were seen. What pods
+    /// take whose holder begins with `own` is kept for them.
     pub(super) fn fit(
         &self,
+        (namespace, gang): (&str, &str),
         asks: &[(Arc<Ask>, u32)],
         needed: u32,
         own: Option<&str>,
     ) -> Option<Fit> {
-        self.room.fit(asks, needed, own)
+        let key = (namespace.to_owned(), gang.to_owned());
+        let count = || self.room.fit(asks, needed, own);
+        self.fits.get(key, asks, needed, count)
     }
 
     /// What those that create pods of a workload were told, the last first. `makes` says by kind and name
@@ -107,6 +119,15 @@ impl Witnesses {
         names: BTreeSet<&str>,
     ) -> Vec<String> {
         self.claims.missing(client, namespace, names).await
+    }
+
+    /// Looks once at everything that is watched otherwise; what could not be looked at, and why.
+    pub(super) async fn list(&self, client: &Client) -> Vec<String> {
+        let mut unseen = self.room.list(client).await;
+        if let Err(error) = self.refusals.list(client).await {
+            unseen.push(format!("events of controllers: {error}"));
+        }
+        unseen
     }
 
     /// Watches while a gang waits, and has workloads looked at. Never ends.
@@ -130,12 +151,27 @@ impl Witnesses {
     async fn tell(&self, neighbours: &Neighbours) {
         loop {
             self.changed.notified().await;
-            let waiting: Vec<PartnerRef> = self.lock().values().cloned().collect();
+            let waiting = self.next_few();
             waiting
                 .iter()
                 .for_each(|workload| neighbours.tell(workload));
             tokio::time::sleep(REST).await;
+            // The others come in the next rounds.
+            if self.lock().len() > waiting.len() {
+                self.changed.notify_one();
+            }
         }
+    }
+
+    /// Those that are looked at in one round: all, or some of many.
+    fn next_few(&self) -> Vec<PartnerRef> {
+        let waiting = self.lock();
+        if waiting.len() <= FEW {
+            return waiting.values().cloned().collect();
+        }
+        let from = self.round.fetch_add(FEW, Ordering::Relaxed) % waiting.len();
+        let all = waiting.values().cycle().skip(from);
+        all.take(FEW).cloned().collect()
     }
 
     /// Comes back when no gang has waited for a while.

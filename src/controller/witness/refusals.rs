@@ -8,6 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use futures::StreamExt as _;
 use k8s_openapi::jiff::Timestamp;
 use kube::Client;
+use kube::api::{Api, ListParams};
 use kube::core::DynamicObject;
 use kube::runtime::watcher::{self, Event as Change};
 use serde_json::Value;
@@ -22,8 +23,9 @@ use crate::gang::field::shorten;
 /// The word of Kubernetes' own controllers, and of most others.
 const FAILED: &str = "reason=FailedCreate";
 
-/// So many are kept, the last ones.
+/// So many are kept, the last ones, and of one namespace fewer.
 const MOST: usize = 4_096;
+const MOST_OF_ONE: usize = 64;
 /// The longest message that is kept.
 const LONGEST: usize = 1_024;
 
@@ -60,6 +62,16 @@ impl Refusals {
         let mut refusals: Vec<Refusal> = told.map(|(_, refusal)| refusal.clone()).collect();
         refusals.sort_by(|a, b| b.at.cmp(&a.at).then_with(|| a.words.cmp(&b.words)));
         refusals
+    }
+
+    /// Looks once.
+    pub(super) async fn list(&self, client: &Client) -> Result<(), kube::Error> {
+        let events: Api<DynamicObject> =
+            Api::all_with(client.clone(), &resource("", "v1", "Event"));
+        let failed = events.list(&ListParams::default().fields(FAILED)).await?;
+        failed.items.iter().for_each(|event| self.note(event));
+        self.filled.store(true, Ordering::Release);
+        Ok(())
     }
 
     /// Watches until dropped.
@@ -107,9 +119,14 @@ impl Refusals {
         if told.get(&who).is_some_and(|known| known.at > refusal.at) {
             return;
         }
+        let namespace = who.namespace.clone();
         told.insert(who, refusal);
-        if told.len() > MOST {
-            let oldest = told.iter().min_by_key(|(_, refusal)| refusal.at);
+        // One namespace cannot push out what is known of another, up to the bound of all.
+        let of = |who: &Who| who.namespace == namespace;
+        let own = told.keys().filter(|who| of(who)).count();
+        if own > MOST_OF_ONE || told.len() > MOST {
+            let old = told.iter().filter(|(who, _)| own <= MOST_OF_ONE || of(who));
+            let oldest = old.min_by_key(|(_, refusal)| refusal.at);
             if let Some(oldest) = oldest.map(|(who, _)| who.clone()) {
                 told.remove(&oldest);
             }

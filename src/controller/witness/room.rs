@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures::StreamExt as _;
+use kube::api::{Api, ListParams};
 use kube::core::{Object, ObjectMeta};
 use kube::runtime::watcher::{self, Event};
 use kube::{Client, ResourceExt as _};
@@ -70,6 +71,30 @@ impl WatchedRoom {
         self.nodes.store(false, Ordering::Release);
         self.pods.store(false, Ordering::Release);
         self.lock().clear();
+    }
+
+    /// Looks once; what could not be looked at, and why.
+    pub(super) async fn list(&self, client: &Client) -> Vec<String> {
+        let mut unseen = Vec::new();
+        let nodes: Api<Node> = Api::all_with(client.clone(), &resource("", "v1", "Node"));
+        match nodes.list(&ListParams::default()).await {
+            Ok(nodes) => {
+                let nodes = nodes.items.into_iter();
+                nodes.for_each(|node| self.node(Event::InitApply(node)));
+                self.node(Event::InitDone);
+            }
+            Err(error) => unseen.push(format!("nodes: {error}")),
+        }
+        let pods: Api<Pod> = Api::all_with(client.clone(), &resource("", "v1", "Pod"));
+        match pods.list(&ListParams::default().fields(ON_NODES)).await {
+            Ok(pods) => {
+                let pods = pods.items.into_iter();
+                pods.for_each(|pod| self.pod(Event::InitApply(pod)));
+                self.pod(Event::InitDone);
+            }
+            Err(error) => unseen.push(format!("the pods on nodes: {error}")),
+        }
+        unseen
     }
 
     /// Watches until dropped.

@@ -85,9 +85,7 @@ pub async fn a_job_that_waits_too_long_is_suspended(sandbox: Sandbox) -> Result<
             Ok(())
         })
         .await?;
-    sandbox
-        .condition_of((JOB, "train"), "GangSuspended")
-        .await?;
+    sandbox.condition_of((JOB, "train"), "GangTimedOut").await?;
     Ok(())
 }
 

@@ -3,6 +3,7 @@
 mod seed;
 mod table;
 
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
@@ -86,9 +87,29 @@ async fn is_named(sandbox: Sandbox, scheduler: Scheduler, seed: Seed) -> Result<
         scheduler.name()
     );
     table::note(scheduler, seed, seconds, &message)?;
+    if seed.is_a_wait() {
+        says_the_same(&sandbox, seed).await?;
+    }
     ensure!(
         seconds < SOON.as_secs_f64(),
         "named after {seconds:.1} s only"
+    );
+    Ok(())
+}
+
+/// `muster explain`, with no help of the Muster that runs.
+async fn says_the_same(sandbox: &Sandbox, seed: Seed) -> Result<()> {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_muster"));
+    command
+        .args(["explain", "jobset/train", "--namespace", &sandbox.namespace])
+        .arg("--kubeconfig")
+        .arg(&sandbox.cluster.plane.kubeconfig);
+    let output = tokio::task::spawn_blocking(move || command.output()).await??;
+    let said = String::from_utf8_lossy(&output.stdout);
+    ensure!(
+        output.status.success() && said.contains(&format!("1. {}: ", seed.reason())),
+        "{said}{}",
+        String::from_utf8_lossy(&output.stderr)
     );
     Ok(())
 }

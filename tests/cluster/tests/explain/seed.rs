@@ -168,6 +168,12 @@ impl Seed {
         self.facts().2
     }
 
+    /// Whether a gang waits that can be looked at from outside: queues are not.
+    pub fn is_a_wait(self) -> bool {
+        let queue = matches!(self, Self::UnknownQueue | Self::ClosedQueue);
+        !self.reason().starts_with("Gang") && !queue
+    }
+
     /// As part of a test's name.
     pub fn name(self) -> String {
         format!("{self:?}").to_lowercase()

@@ -1,8 +1,9 @@
 //! RayClusters of KubeRay: a head and groups of workers, all of them its own pods.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
-use anyhow::{Result, ensure};
+use anyhow::{Result, bail, ensure};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
 use kube::api::{Patch, PatchParams};
@@ -163,6 +164,7 @@ pub async fn a_resumed_raycluster_is_a_gang_again(sandbox: Sandbox) -> Result<()
     sandbox.left_nothing().await?;
     sandbox.cordon(&late).await?;
     sandbox.suspend_raycluster(false).await?;
+    sandbox.raycluster_makes(4).await?;
     sandbox.none_bound(4).await?;
     let after = sandbox.one_gang(4, &cluster).await?;
     assert_ne!(after.uid(), before.uid());
@@ -186,6 +188,23 @@ pub async fn kuberay_says_why_a_pod_is_refused(sandbox: Sandbox) -> Result<()> {
 }
 
 impl Sandbox {
+    /// KubeRay (1.4) sometimes overlooks a resume that comes right after the suspension, until the
+    /// RayCluster changes again.
+    async fn raycluster_makes(&self, pods: usize) -> Result<()> {
+        for touch in 0..10 {
+            for _ in 0..10 {
+                if self.pods().await?.len() == pods {
+                    return Ok(());
+                }
+                tokio::time::sleep(Duration::from_millis(500)).await;
+            }
+            let touched = format!("e2e.muster.dev/touched={touch}");
+            let args = ["annotate", "--overwrite", "raycluster", "ray", &touched];
+            self.kubectl(&args, "").await?;
+        }
+        bail!("KubeRay makes no pods")
+    }
+
     async fn raycluster_is(&self, expected: &str) -> Result<()> {
         let api = self.api(RAYCLUSTER.0, RAYCLUSTER.1).await?;
         self.wait_for(&format!("the RayCluster to be {expected}"), async || {
