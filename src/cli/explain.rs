@@ -7,7 +7,7 @@ use kube::Client;
 use super::connect::{self, ConnectError};
 use crate::args::Explain;
 use crate::controller::decide::{GangStatus, State};
-use crate::controller::inspect::{Depth, Inspected, Inspector, kinds};
+use crate::controller::inspect::{Inspected, Inspector, kinds};
 use crate::workload::Life;
 
 /// Why nothing could be explained.
@@ -44,7 +44,7 @@ pub async fn run(args: &Explain, out: &mut dyn Write) -> Result<(), Error> {
             "{word:?} names no workload: write KIND/NAME, where KIND is {known}"
         ))
     })?;
-    let inspector = Inspector::new(client, Depth::Causes).await?;
+    let inspector = Inspector::new(client).await?;
     let found = inspector.one(kind, &namespace, name).await?;
     let found = found.ok_or_else(|| {
         let known = super::one_of(&kinds());

@@ -9,7 +9,7 @@ use super::connect;
 use super::explain::{Error, namespace};
 use crate::args::{Status, StatusOutput};
 use crate::controller::decide::{GangStatus, State};
-use crate::controller::inspect::{Depth, Inspected, Inspector};
+use crate::controller::inspect::{Inspected, Inspector};
 
 /// Between two looks of `--watch`.
 const AGAIN: Duration = Duration::from_secs(5);
@@ -32,7 +32,7 @@ pub async fn run(args: &Status, out: &mut (dyn Write + Send)) -> Result<(), Erro
         false => Some(namespace(args.namespace.as_deref(), &client)),
     };
     loop {
-        let mut inspector = Inspector::new(client.clone(), Depth::Causes).await?;
+        let mut inspector = Inspector::new(client.clone()).await?;
         let all = inspector.all(namespace.as_deref()).await;
         match args.output {
             StatusOutput::Text => write!(out, "{}", table(&all))?,

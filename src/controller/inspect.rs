@@ -5,9 +5,9 @@
 use std::collections::HashSet;
 
 use k8s_openapi::jiff::Timestamp;
+use kube::Client;
 use kube::api::{Api, ListParams};
 use kube::core::DynamicObject;
-use kube::{Client, ResourceExt as _};
 
 use super::cache::stored::Stored;
 use super::causes::Case;
@@ -26,15 +26,6 @@ use crate::workload::{Facts, Life, Object, SeenPod};
 
 /// The most workloads of a kind that are listed.
 const MOST: u32 = 500;
-
-/// How much is looked into.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Depth {
-    /// How gangs stand.
-    States,
-    /// Also why they wait: nodes, the pods on them, and events.
-    Causes,
-}
 
 /// A workload, and how its gangs stand.
 #[derive(Debug)]
@@ -89,17 +80,14 @@ fn kind_named(word: &str) -> Option<&'static Facts> {
 }
 
 impl Inspector {
-    /// Looks at what the cluster serves and, for causes, at nodes, pods and events.
-    pub async fn new(client: Client, depth: Depth) -> Result<Self, kube::Error> {
+    /// Looks at what the cluster serves, and at nodes, the pods on them and events.
+    pub async fn new(client: Client) -> Result<Self, kube::Error> {
         let found = discovery::discover(&client).await?;
         let newest = Dialect::ALL[Dialect::ALL.len() - 1];
         let assumed = Snapshot::assumed(TABLE[0].kind, newest);
         let cluster = found.snapshot(None, &assumed);
         let witnesses = Witnesses::default();
-        let unseen = match depth {
-            Depth::States => Vec::new(),
-            Depth::Causes => witnesses.list(&client).await,
-        };
+        let unseen = witnesses.list(&client).await;
         Ok(Self {
             client,
             found,
@@ -254,9 +242,6 @@ impl Inspector {
             let own =
                 |object: &DynamicObject| owners(&object.metadata).any(|uid| uid == workload.uid());
             made.extend(listed.items.into_iter().filter(own));
-        }
-        for object in &made {
-            tracing::trace!(name = object.name_any(), "found");
         }
         Ok(made)
     }
