@@ -18,6 +18,12 @@ use crate::workload::{SeenPod, Workload};
 /// Witnesses that have not seen everything yet are waited for so much longer.
 const GRACE: Duration = Duration::from_millis(1500);
 
+/// Between a refusal and the gang's object.
+const MOMENT: Duration = Duration::from_secs(5);
+
+/// Of a gang that has neither an object nor a pod, refusals so old count. Controllers try again sooner.
+const OBJECTLESS: Duration = Duration::from_secs(120);
+
 /// A workload, as far as its gangs' causes need it.
 pub(super) struct Case<'a> {
     pub(super) workload: &'a dyn Workload,
@@ -69,7 +75,7 @@ impl Case<'_> {
             let known = &mut gang.evidence;
             known.unlinked = unlinked;
             if known.live < known.quorum as usize {
-                known.refusals.clone_from(&refusals);
+                known.refusals = of_this_start(&refusals, gang.age, self.now);
             } else {
                 let placed = u32::try_from(gang.bound).unwrap_or(u32::MAX);
                 let needed = gang.quorum.saturating_sub(placed);
@@ -88,19 +94,13 @@ impl Case<'_> {
         }
     }
 
-    /// A gang whose pods are refused is wanted, also if none of them exists.
+    /// A gang whose pods are refused is wanted, also if none of them exists. It has waited since then,
+    /// and never for longer than it exists: an event may count refusals of an earlier start too.
     fn refused(&self, actions: &mut Actions, refusals: &[Refusal]) {
-        let Some(last) = refusals.first() else {
-            return;
-        };
-        let since = refusals.iter().filter_map(|refusal| refusal.since).min();
-        let waited = since.or(last.at).map(|since| {
-            let waited = self.now.duration_since(since);
-            Duration::try_from(waited).unwrap_or_default()
-        });
         let settled = |gang: &GangStatus| gang.state == State::Scheduled;
         if let Some(scheduler) = actions.scheduler
             && actions.unmade
+            && !refusals.is_empty()
             && actions.gangs.iter().all(settled)
         {
             let name = self.workload.meta().name.as_deref().unwrap_or_default();
@@ -110,13 +110,70 @@ impl Case<'_> {
         }
         let empty = |gang: &&mut GangStatus| gang.state == State::Empty;
         for gang in actions.gangs.iter_mut().filter(empty) {
+            let refusals = of_this_start(refusals, gang.age, self.now);
+            if refusals.is_empty() {
+                continue;
+            }
             gang.state = State::Waiting;
             gang.evidence.quorum = gang.quorum;
-            gang.waited = waited;
+            gang.waited = waited(&refusals, gang.age, self.now);
         }
     }
 }
 
+/// How long the pods of a gang have been refused; nothing where it is not known since when it is wanted.
+fn waited(refusals: &[Refusal], age: Option<Duration>, now: Timestamp) -> Option<Duration> {
+    let since = refusals.iter().filter_map(|refusal| refusal.since).min()?;
+    let refused = Duration::try_from(now.duration_since(since)).unwrap_or_default();
+    Some(refused.min(age?))
+}
+
+/// Those that came since a gang exists: events outlive what they tell of by an hour. A moment before
+/// counts too, because its object and its pods are made at once.
+fn of_this_start(refusals: &[Refusal], age: Option<Duration>, now: Timestamp) -> Vec<Refusal> {
+    let oldest = age.unwrap_or(OBJECTLESS) + MOMENT;
+    let young = |refusal: &&Refusal| {
+        let at = refusal.at.unwrap_or(now);
+        Duration::try_from(now.duration_since(at)).unwrap_or_default() <= oldest
+    };
+    refusals.iter().filter(young).cloned().collect()
+}
+
 fn lacks_pods(gang: &GangStatus) -> bool {
     gang.state != State::Scheduled && gang.live < gang.quorum as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_refused_before_a_gang_existed_is_no_cause_of_its_wait() {
+        let now = Timestamp::now();
+        let ago = |seconds| Some(now - Duration::from_secs(seconds));
+        let refusals = [3, 30, 3000].map(|seconds| Refusal::read("x", ago(3000), ago(seconds)));
+        let count = |age: Option<u64>| {
+            let age = age.map(Duration::from_secs);
+            of_this_start(&refusals, age, now).len()
+        };
+        assert_eq!(count(Some(0)), 1, "it was made in the same moment");
+        assert_eq!(count(Some(60)), 2);
+        assert_eq!(count(Some(7200)), 3);
+        assert_eq!(count(None), 2);
+    }
+
+    /// Else a workload that is resumed would be suspended at once for what was refused an hour ago.
+    #[test]
+    fn a_gang_has_not_waited_for_longer_than_it_exists() {
+        let now = Timestamp::now();
+        let ago = |seconds| Some(now - Duration::from_secs(seconds));
+        let refusals = [Refusal::read("x", ago(3000), ago(1))];
+        let seconds = |age: Option<u64>| {
+            let waited = waited(&refusals, age.map(Duration::from_secs), now);
+            waited.map(|waited| waited.as_secs())
+        };
+        assert_eq!(seconds(Some(20)), Some(20));
+        assert_eq!(seconds(Some(7200)), Some(3000));
+        assert_eq!(seconds(None), None);
+    }
 }
