@@ -4,24 +4,22 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use kube::ResourceExt as _;
-use kube::api::{Patch, PatchParams};
+use kube::api::{DynamicObject, Patch, PatchParams};
 use muster::gang::{Attempt, Identity, PartName, Round};
 use serde_json::json;
 
 use super::samples::{JOBSET, events, gang};
 use crate::sandbox::Sandbox;
 
-pub async fn a_podgroup_of_the_gangs_name_is_left_alone(sandbox: Sandbox) -> Result<()> {
-    sandbox.nodes(1, 4).await?;
-    let suspended = gang("train", 3, "1").replace("suspend: false", "suspend: true");
-    let applied = sandbox.apply(&suspended).await?;
-    // Whichever round the resumed JobSet is in, its gang's name is taken.
+/// Takes the names that the gang of a JobSet may get: whichever round the resumed JobSet is in, its
+/// gang's name is taken.
+pub async fn take_names(sandbox: &Sandbox, jobset: &DynamicObject) -> Result<Vec<DynamicObject>> {
     let mut foreign = Vec::new();
     for round in [Round(0), Round(1)] {
         let identity = Identity {
             namespace: sandbox.namespace.clone(),
             workload: "train".to_owned(),
-            uid: applied[0].uid().context("no uid")?,
+            uid: jobset.uid().context("no uid")?,
             part: PartName::whole(),
             index: None,
             attempt: Attempt::default(),
@@ -36,6 +34,14 @@ pub async fn a_podgroup_of_the_gangs_name_is_left_alone(sandbox: Sandbox) -> Res
         });
         foreign.extend(sandbox.apply(&group.to_string()).await?);
     }
+    Ok(foreign)
+}
+
+pub async fn a_podgroup_of_the_gangs_name_is_left_alone(sandbox: Sandbox) -> Result<()> {
+    sandbox.nodes(1, 4).await?;
+    let suspended = gang("train", 3, "1").replace("suspend: false", "suspend: true");
+    let applied = sandbox.apply(&suspended).await?;
+    let foreign = take_names(&sandbox, &applied[0]).await?;
     let jobsets = sandbox.api(JOBSET.0, JOBSET.1).await?;
     let resume = Patch::Merge(json!({"spec": {"suspend": false}}));
     jobsets

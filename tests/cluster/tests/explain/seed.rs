@@ -2,13 +2,12 @@
 
 use std::time::Instant;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use k8s_openapi::api::core::v1::{Node, PersistentVolume, Pod};
-use kube::ResourceExt as _;
 use kube::api::{Api, Patch, PatchParams};
-use muster::gang::{Attempt, Identity, PartName, Round};
 use serde_json::{Value, json};
 
+use super::super::foreign::take_names;
 use super::Scheduler;
 use crate::sandbox::Sandbox;
 
@@ -418,7 +417,8 @@ spec: {limits: [{type: Pod, max: {cpu: 500m}}]}
                 sandbox.nodes(1, 4).await?;
                 // Suspended, so that the name can be taken before Muster makes the object.
                 gang.suspended().apply(sandbox).await?;
-                foreign(sandbox).await?;
+                let jobsets = sandbox.api("jobset.x-k8s.io/v1alpha2", "JobSet").await?;
+                take_names(sandbox, &jobsets.get("train").await?).await?;
                 sandbox
                     .patch_jobset(json!({"spec": {"suspend": false}}))
                     .await?;
@@ -683,31 +683,5 @@ spec: {{hard: {{{resource}: '{most}'}}}}
     quotas
         .patch_status("small", &PatchParams::default(), &Patch::Merge(status))
         .await?;
-    Ok(())
-}
-
-/// Takes the names that the gang's object may get, in whichever round.
-async fn foreign(sandbox: &Sandbox) -> Result<()> {
-    let jobsets = sandbox.api("jobset.x-k8s.io/v1alpha2", "JobSet").await?;
-    let uid = jobsets.get("train").await?.uid().context("no uid")?;
-    for round in [Round(0), Round(1)] {
-        let identity = Identity {
-            namespace: sandbox.namespace.clone(),
-            workload: "train".to_owned(),
-            uid: uid.clone(),
-            part: PartName::whole(),
-            index: None,
-            attempt: Attempt::default(),
-            round,
-            revision: None,
-        };
-        let group = json!({
-            "apiVersion": "scheduling.k8s.io/v1beta1",
-            "kind": "PodGroup",
-            "metadata": {"name": identity.name().as_str()},
-            "spec": {"schedulingPolicy": {"gang": {"minCount": 9}}},
-        });
-        sandbox.apply(&group.to_string()).await?;
-    }
     Ok(())
 }
