@@ -69,7 +69,7 @@ pub struct Actions {
     /// How each gang stands.
     pub gangs: Vec<GangStatus>,
     /// Objects of gangs that wait, on a scheduler that does not notice new room by itself.
-    pub sleepers: Vec<DynamicObject>,
+    pub sleepers: Vec<(SchedulerKind, DynamicObject)>,
     /// Why gangs that wait never start once a waiting member is deleted, if so. Muster suspends and
     /// resumes no workload of which this is not said.
     pub orphans: Option<&'static str>,
@@ -310,7 +310,9 @@ fn follow(
         actions.queue = backend.queue(plan);
     }
     if backend.abilities().new_room == NewRoom::WhenNudged {
-        actions.sleepers.extend(sleepers(&statuses, &objects));
+        let sleepers = sleepers(&statuses, &objects).into_iter();
+        let sleepers = sleepers.map(|object| (backend.kind(), object));
+        actions.sleepers.extend(sleepers);
     }
     actions.gangs.extend(statuses);
     objects

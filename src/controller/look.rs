@@ -19,7 +19,7 @@ use super::cache::stored::Stored;
 use super::causes::Case;
 use super::decide::{self, Actions, GangStatus, Seen, State};
 use super::gang_members::Pods;
-use super::mend::nudge::Sleepers;
+use super::mend::nudge::{Sleeper, Sleepers};
 use super::mend::queues::Queues;
 use super::mend::revive::{Revival, Revivals};
 use super::metrics::OfKind;
@@ -127,7 +127,11 @@ pub(super) async fn look(workload: Arc<Stored>, context: Arc<Context>) -> Result
     let keepers = actions.keepers.iter();
     keepers.for_each(|keeper| context.neighbours.tell(keeper));
     let sleepers = actions.sleepers.iter();
-    let sleepers = sleepers.map(|object| (context.writer.api(object), object.name_any()));
+    let sleepers = sleepers.map(|(scheduler, object)| Sleeper {
+        api: context.writer.api(object),
+        name: object.name_any(),
+        scheduler: *scheduler,
+    });
     context.sleepers.set(uid, sleepers.collect());
     if let Some(queue) = &actions.queue
         && let Some(trouble) = context.queues.trouble(queue).await

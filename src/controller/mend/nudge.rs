@@ -23,6 +23,7 @@ use serde_json::json;
 use tokio::sync::Notify;
 
 use crate::controller::metrics::OfKind;
+use crate::gang::SchedulerKind;
 use crate::gang::keys::NUDGED;
 
 /// Not the manager of the other writes: a server-side apply removes what its own manager wrote before
@@ -37,19 +38,25 @@ const REST: Duration = Duration::from_secs(2);
 /// Between two writes, however many gangs wait.
 const PACE: Duration = Duration::from_millis(20);
 
-/// An object to write to: where, and its name.
-type Object = (Api<DynamicObject>, String);
+/// An object to write to.
+#[derive(Clone)]
+pub(crate) struct Sleeper {
+    pub(crate) api: Api<DynamicObject>,
+    pub(crate) name: String,
+    /// Who looks at it again then.
+    pub(crate) scheduler: SchedulerKind,
+}
 
 /// The gangs that sleep, by the uid of their workload.
 #[derive(Default)]
 pub(crate) struct Sleepers {
-    objects: Mutex<HashMap<String, Vec<Object>>>,
+    objects: Mutex<HashMap<String, Vec<Sleeper>>>,
     changed: Notify,
 }
 
 impl Sleepers {
     /// Notes which objects of a workload get a write when room appears; none when no gang of it waits.
-    pub(crate) fn set(&self, workload: &str, objects: Vec<Object>) {
+    pub(crate) fn set(&self, workload: &str, objects: Vec<Sleeper>) {
         let mut sleeping = self.lock();
         if objects.is_empty() {
             sleeping.remove(workload);
@@ -60,7 +67,7 @@ impl Sleepers {
         self.changed.notify_one();
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<String, Vec<Object>>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<String, Vec<Sleeper>>> {
         self.objects.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -68,13 +75,13 @@ impl Sleepers {
         self.lock().is_empty()
     }
 
-    fn all(&self) -> Vec<Object> {
+    fn all(&self) -> Vec<Sleeper> {
         self.lock().values().flatten().cloned().collect()
     }
 
     fn forget(&self, name: &str) {
         self.lock().retain(|_, objects| {
-            objects.retain(|(_, other)| other != name);
+            objects.retain(|other| other.name != name);
             !objects.is_empty()
         });
     }
@@ -108,13 +115,18 @@ impl Sleepers {
             field_manager: Some(MANAGER.to_owned()),
             ..PatchParams::default()
         };
-        for (api, name) in self.all() {
+        for sleeper in self.all() {
+            let Sleeper {
+                api,
+                name,
+                scheduler,
+            } = sleeper;
             match api
                 .patch_metadata(&name, &params, &Patch::Merge(&patch))
                 .await
             {
                 Ok(_) => {
-                    metrics.nudged();
+                    metrics.nudged(scheduler);
                     tracing::debug!(name, "nudged: room may have appeared");
                 }
                 Err(kube::Error::Api(status)) if status.code == 404 => self.forget(&name),

@@ -21,7 +21,7 @@ use prometheus_client::registry::{Registry, Unit};
 use tokio::sync::watch;
 
 use super::decide::Actions;
-use crate::gang::TimeoutAction;
+use crate::gang::{SchedulerKind, TimeoutAction};
 use crate::leader::Leadership;
 use crate::scheduler;
 use crate::workload::{Facts, object};
@@ -80,7 +80,7 @@ pub struct Metrics {
     waits: Family<Scheduler, Histogram, fn() -> Histogram>,
     timeouts: Family<Timeout, Counter>,
     revivals: Counter,
-    nudges: Counter,
+    nudges: Family<Scheduler, Counter>,
     looks: Family<Kind, Counter>,
     errors: Family<Kind, Counter>,
     barriers: Family<Barrier, Counter>,
@@ -94,7 +94,7 @@ impl Metrics {
             waits: Family::new_with_constructor(|| Histogram::new(BUCKETS)),
             timeouts: Family::default(),
             revivals: Counter::default(),
-            nudges: Counter::default(),
+            nudges: Family::default(),
             looks: Family::default(),
             errors: Family::default(),
             barriers: Family::default(),
@@ -120,7 +120,7 @@ impl Metrics {
         );
         registry.register(
             "muster_gang_nudges",
-            "Writes that made a scheduler look at a waiting gang again",
+            "Writes that made a scheduler look at a waiting gang again, by scheduler",
             metrics.nudges.clone(),
         );
         registry.register(
@@ -146,6 +146,7 @@ impl Metrics {
     fn start_at_zero(&self) {
         for scheduler in scheduler::names() {
             drop(self.waits.get_or_create(&Scheduler { scheduler }));
+            drop(self.nudges.get_or_create(&Scheduler { scheduler }));
         }
         for action in TimeoutAction::NAMES {
             drop(self.timeouts.get_or_create(&Timeout { action }));
@@ -230,8 +231,12 @@ impl OfKind {
         self.all.revivals.inc();
     }
 
-    pub(crate) fn nudged(&self) {
-        self.all.nudges.inc();
+    pub(crate) fn nudged(&self, scheduler: SchedulerKind) {
+        let scheduler = scheduler.as_str();
+        self.all
+            .nudges
+            .get_or_create(&Scheduler { scheduler })
+            .inc();
     }
 
     pub(crate) fn barrier(&self, outcome: BarrierOutcome) {

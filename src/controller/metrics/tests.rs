@@ -215,14 +215,22 @@ fn every_counter_is_there_before_its_first_event() {
         "muster_gang_timeouts_total{action=\"Wait\"} 0\n",
         "muster_gang_timeouts_total{action=\"Suspend\"} 0\n",
         "muster_gang_revivals_total 0\n",
-        "muster_gang_nudges_total 0\n",
         "muster_looks_total{kind=\"Job\"} 0\n",
         "muster_look_errors_total{kind=\"Job\"} 0\n",
         "muster_start_barriers_total{outcome=\"timed_out\"} 0\n",
     ] {
         assert!(page.contains(series), "{series} is not in\n{page}");
     }
+    for scheduler in scheduler::names() {
+        let series = format!("muster_gang_nudges_total{{scheduler=\"{scheduler}\"}} 0\n");
+        assert!(page.contains(&series), "{series} is not in\n{page}");
+    }
     let jobs = scraped.of("Job");
+    let nudged = scheduler::TABLE[2].kind;
+    jobs.nudged(nudged);
+    let nudges = format!("muster_gang_nudges_total{{scheduler=\"{nudged}\"}}");
+    assert_eq!(scraped.sum(&nudges), 1.0);
+    assert_eq!(scraped.sum("muster_gang_nudges_total{"), 1.0);
     jobs.timed_out(TimeoutAction::Suspend, 3);
     jobs.barrier(BarrierOutcome::Opened);
     let timeouts = "muster_gang_timeouts_total{action=\"Suspend\"}";

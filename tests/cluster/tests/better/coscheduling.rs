@@ -35,7 +35,8 @@ pub async fn a_blocked_gang_starts_when_a_node_comes(sandbox: Sandbox) -> Result
     });
     let slowest = futures::future::try_join_all(lanes).await?;
     let slowest = slowest.into_iter().max().unwrap_or_default();
-    sandbox.counted("muster_gang_nudges_total").await?;
+    let nudges = r#"muster_gang_nudges_total{scheduler="coscheduling"}"#;
+    sandbox.counted(nudges).await?;
     println!(
         "{REPETITIONS} of {REPETITIONS} blocked gangs on coscheduling were bound within {:.1} s of \
          the node",
