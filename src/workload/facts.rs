@@ -123,7 +123,13 @@ pub(crate) struct Members {
     /// The label of a ControllerRevision that holds its workload's name, where the controller keeps
     /// some.
     pub(crate) revisions: Option<&'static str>,
+    /// The reasons of the events by which those that make its pods, or what makes them, tell that
+    /// they were refused.
+    pub(crate) failures: &'static [&'static str],
 }
+
+/// The same of Kubernetes' own controllers, and of most others.
+pub(crate) const FAILED_CREATE: &str = "FailedCreate";
 
 /// From a child's labels, its namespace, its stamp and its round to who it is.
 pub(crate) type Identify = fn(&dyn Marked, &str, Stamp, Round) -> Result<Member, Vec<FieldError>>;

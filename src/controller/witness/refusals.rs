@@ -1,11 +1,11 @@
 //! What controllers were told when they could not create pods: their events, watched.
 
-use std::collections::HashMap;
-use std::pin::pin;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use futures::StreamExt as _;
+use futures::stream::select_all;
 use k8s_openapi::jiff::Timestamp;
 use kube::Client;
 use kube::api::{Api, ListParams};
@@ -19,15 +19,20 @@ use crate::controller::run::watch;
 use crate::controller::write::resource;
 use crate::explain::refusal::Refusal;
 use crate::gang::field::shorten;
-
-/// The word of Kubernetes' own controllers, and of most others.
-const FAILED: &str = "reason=FailedCreate";
+use crate::workload::object::workloads;
 
 /// So many are kept, the last ones, and of one namespace fewer.
 const MOST: usize = 4_096;
 const MOST_OF_ONE: usize = 64;
 /// The longest message that is kept.
 const LONGEST: usize = 1_024;
+
+/// One watch for each: the apiserver selects events by one reason only. Each kind of workload names
+/// those of its controllers.
+fn selectors() -> BTreeSet<String> {
+    let reasons = workloads().flat_map(|facts| facts.members.failures);
+    reasons.map(|reason| format!("reason={reason}")).collect()
+}
 
 /// Who was refused.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -68,21 +73,26 @@ impl Refusals {
     pub(super) async fn list(&self, client: &Client) -> Result<(), kube::Error> {
         let events: Api<DynamicObject> =
             Api::all_with(client.clone(), &resource("", "v1", "Event"));
-        let failed = events.list(&ListParams::default().fields(FAILED)).await?;
-        failed.items.iter().for_each(|event| self.note(event));
+        for selector in selectors() {
+            let params = ListParams::default().fields(&selector);
+            let failed = events.list(&params).await?;
+            failed.items.iter().for_each(|event| self.note(event));
+        }
         self.filled.store(true, Ordering::Release);
         Ok(())
     }
 
     /// Watches until dropped.
     pub(super) async fn watch(&self, client: Client, changed: &Notify) {
-        let failed = watcher::Config::default().fields(FAILED);
-        let mut events = pin!(watch::<DynamicObject>(
-            &client,
-            &resource("", "v1", "Event"),
-            failed
-        ));
-        while let Some(event) = events.next().await {
+        let kind = resource("", "v1", "Event");
+        let mut unfilled: BTreeSet<String> = selectors();
+        let watches = unfilled.clone().into_iter().map(|selector| {
+            let failed = watcher::Config::default().fields(&selector);
+            let events = watch::<DynamicObject>(&client, &kind, failed);
+            events.map(move |event| (selector.clone(), event)).boxed()
+        });
+        let mut events = select_all(watches.collect::<Vec<_>>());
+        while let Some((selector, event)) = events.next().await {
             match event {
                 Ok(Change::Apply(event)) => {
                     self.note(&event);
@@ -92,21 +102,27 @@ impl Refusals {
                 // An event that is gone was told all the same: the next one replaces it.
                 Ok(Change::Delete(_) | Change::Init) => {}
                 Ok(Change::InitDone) => {
-                    self.filled.store(true, Ordering::Release);
+                    unfilled.remove(&selector);
                     changed.notify_one();
                 }
                 Err(error) => {
                     tracing::warn!(%error, "cannot watch what controllers are refused");
                     // What is not known is not waited for.
-                    self.filled.store(true, Ordering::Release);
+                    unfilled.remove(&selector);
                 }
             }
+            self.filled.store(unfilled.is_empty(), Ordering::Release);
         }
     }
 
     fn note(&self, event: &DynamicObject) {
-        let time = |field: &str| event.data[field].as_str()?.parse::<Timestamp>().ok();
-        let at = time("lastTimestamp").or_else(|| time("eventTime"));
+        let read = |value: &Value| value.as_str()?.parse::<Timestamp>().ok();
+        let time = |field: &str| read(&event.data[field]);
+        // One that is told again and again has either a count or a series, by which API it was told.
+        let last =
+            time("lastTimestamp").or_else(|| read(&event.data["series"]["lastObservedTime"]));
+        let first = time("firstTimestamp").or_else(|| time("eventTime"));
+        let at = last.or(first);
         let text = |value: &Value| shorten(value.as_str().unwrap_or_default().to_owned());
         let who = Who {
             namespace: event.metadata.namespace.clone().unwrap_or_default(),
@@ -114,7 +130,7 @@ impl Refusals {
             name: text(&event.data["involvedObject"]["name"]),
         };
         let message = event.data["message"].as_str().unwrap_or_default();
-        let refusal = Refusal::read(&cut(message, LONGEST), time("firstTimestamp").or(at), at);
+        let refusal = Refusal::read(&cut(message, LONGEST), first.or(at), at);
         let mut told = self.lock();
         if told.get(&who).is_some_and(|known| known.at > refusal.at) {
             return;

@@ -6,7 +6,8 @@ use crate::gang::{
 };
 use crate::workload::child::{Labels, Marked};
 use crate::workload::facts::{
-    ConditionList, Facts, GangFields, Kind, Links, Members, Prepared, Suspension, Watched,
+    ConditionList, FAILED_CREATE, Facts, GangFields, Kind, Links, Members, Prepared, Suspension,
+    Watched,
 };
 use crate::workload::keys::{self, Labelled, Place};
 use crate::workload::seen::LinkState;
@@ -53,6 +54,7 @@ pub(crate) static FACTS: Facts = Facts {
         plans: None,
         attempt: Some(|_| Some(0)),
         revisions: None,
+        failures: &[FAILED_CREATE],
     },
     job_types: None,
     example: r#"{

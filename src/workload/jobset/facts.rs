@@ -6,7 +6,8 @@ use crate::gang::{
 };
 use crate::workload::child::{Labels, Marked, label_path};
 use crate::workload::facts::{
-    ConditionList, Facts, GangFields, Kind, Links, Members, Prepared, Suspension, Watched,
+    ConditionList, FAILED_CREATE, Facts, GangFields, Kind, Links, Members, Prepared, Suspension,
+    Watched,
 };
 use crate::workload::keys::{self, Labelled, Place};
 use crate::workload::seen::LinkState;
@@ -75,6 +76,8 @@ pub(crate) static FACTS: Facts = Facts {
         plans: None,
         attempt: Some(|pod| pod.label(ATTEMPT)?.parse().ok()),
         revisions: None,
+        // Of its Jobs, and its own (v0.12).
+        failures: &[FAILED_CREATE, "JobCreationFailed"],
     },
     // JobSet up to 0.11 lacks `schedulingGroup`.
     example: r#"{

@@ -1,7 +1,7 @@
 //! What holds for every LeaderWorkerSet: its API, and which keys may stand where on it.
 
 use crate::workload::facts::{
-    ConditionList, Facts, GangFields, Kind, Links, Members, Suspension, Watched,
+    ConditionList, FAILED_CREATE, Facts, GangFields, Kind, Links, Members, Suspension, Watched,
 };
 use crate::workload::keys::{self, Labelled, Place};
 
@@ -36,6 +36,7 @@ pub(crate) static FACTS: Facts = Facts {
         plans: Some(replica::LEADER),
         attempt: None,
         revisions: Some(replica::NAME),
+        failures: &[FAILED_CREATE],
     },
     example: r#"{
         "metadata": {"name": "hello", "annotations": {"muster.dev/gang-mode": "ReplicatedGang"}},

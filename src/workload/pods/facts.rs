@@ -3,7 +3,8 @@
 use crate::gang::{ControllerLabels, FieldError, Member, Round, Stamp};
 use crate::workload::child::{Marked, label_path};
 use crate::workload::facts::{
-    ConditionList, Facts, GangFields, Kind, Links, Members, Prepared, Suspension, Watched,
+    ConditionList, FAILED_CREATE, Facts, GangFields, Kind, Links, Members, Prepared, Suspension,
+    Watched,
 };
 use crate::workload::keys::{self, Labelled, Place};
 use crate::workload::seen::LinkState;
@@ -47,6 +48,12 @@ pub(crate) static FACTS: Facts = Facts {
         plans: None,
         attempt: None,
         revisions: None,
+        // The last two are KubeRay's (v1.4), which makes pods itself.
+        failures: &[
+            FAILED_CREATE,
+            "FailedToCreateHeadPod",
+            "FailedToCreateWorkerPod",
+        ],
     },
     job_types: None,
     example: r#"{
