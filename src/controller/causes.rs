@@ -9,7 +9,7 @@ use kube::Client;
 
 use super::decide::{Actions, GangStatus, State};
 use super::report::events::FIRST_WORDS;
-use super::witness::Witnesses;
+use super::witness::{Need, Witnesses};
 use crate::explain::causes;
 use crate::explain::refusal::Refusal;
 use crate::workload::seen::LinkState;
@@ -66,15 +66,19 @@ impl Case<'_> {
         self.refused(actions, &refusals);
         let missing = |pod: &&SeenPod| pod.link == LinkState::Missing && !pod.going;
         let unlinked = self.pods.iter().filter(missing).count();
-        let filled = witnesses.is_filled();
         for gang in actions.gangs.iter_mut().filter(|gang| gang.waits()) {
             let waited = gang.waited.unwrap_or_default();
-            if !filled && waited < FIRST_WORDS + GRACE {
+            let lacks = gang.evidence.live < gang.evidence.quorum as usize;
+            let need = match lacks {
+                true => Need::Refusals,
+                false => Need::Room,
+            };
+            if !witnesses.has_seen(need) && waited < FIRST_WORDS + GRACE {
                 continue;
             }
             let known = &mut gang.evidence;
             known.unlinked = unlinked;
-            if known.live < known.quorum as usize {
+            if lacks {
                 known.refusals = of_this_start(&refusals, gang.age, self.now);
             } else {
                 let placed = u32::try_from(gang.bound).unwrap_or(u32::MAX);

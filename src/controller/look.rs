@@ -28,7 +28,7 @@ use super::report::condition::Conditions;
 use super::report::events::{EventPublisher, Refusal, Report};
 use super::revisions::Revisions;
 use super::watched_kind::{known_as, object_key};
-use super::witness::Witnesses;
+use super::witness::{Need, Witnesses};
 use super::write::{Done, Error, Outcome, Writer};
 use crate::gang::{Owner, PartnerRef, TimeoutAction, WorkloadRef};
 use crate::workload::facts::Watched;
@@ -206,6 +206,18 @@ fn resume(facts: &Facts, workload: &Stored) -> String {
     format!("kubectl patch {kind} {name} -n {namespace} --type merge -p '{patch}'")
 }
 
+/// What is needed to say why gangs wait: the room only where a pod waits for a node.
+fn need(actions: &Actions) -> Option<Need> {
+    let open = |gang: &GangStatus| gang.state != State::Scheduled;
+    let mut open = actions.gangs.iter().filter(|gang| open(gang)).peekable();
+    let waits = actions.unmade || open.peek().is_some();
+    let room = open.any(|gang| !gang.pending.is_empty());
+    waits.then_some(match room {
+        true => Need::Room,
+        false => Need::Refusals,
+    })
+}
+
 impl Context {
     fn is_filled(&self) -> bool {
         let pods = self.pods.is_filled() && self.waiters.is_filled();
@@ -219,14 +231,13 @@ impl Context {
 
     /// What is watched only while a gang waits.
     fn witness(&self, workload: &Stored, actions: &Actions) {
-        let open = |gang: &GangStatus| gang.state != State::Scheduled;
-        match actions.unmade || actions.gangs.iter().any(open) {
-            true => {
+        match need(actions) {
+            Some(need) => {
                 let of = WorkloadRef::new(workload.namespace(), workload.name());
                 let workload_ref = PartnerRef::new(self.facts.kind.name, of);
-                self.witnesses.wait(workload.uid(), workload_ref);
+                self.witnesses.wait(workload.uid(), workload_ref, need);
             }
-            false => self.witnesses.done(workload.uid()),
+            None => self.witnesses.done(workload.uid()),
         }
     }
 
