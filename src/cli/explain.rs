@@ -102,15 +102,14 @@ pub fn print(found: &Inspected, unseen: &[String], out: &mut dyn Write) -> std::
     for what in unseen {
         writeln!(out, "could not look at {what}")?;
     }
-    writeln!(
-        out,
-        "not looked at: queues, workloads of the same bundle, what preemption could free"
-    )
+    writeln!(out, "not looked at: queues, workloads of the same bundle")
 }
 
-/// The first cause of the first gang that waits, or how the workload stands.
+/// The first cause of the first gang that waits, before those that only wait for it; or how the workload
+/// stands.
 fn headline(found: &Inspected) -> String {
-    let cause = found.gangs.iter().find_map(|gang| gang.causes.first());
+    let causes = found.gangs.iter().filter_map(|gang| gang.causes.first());
+    let cause = causes.min_by_key(|cause| cause.follows_another());
     match (found.life, cause) {
         (Life::Suspended, _) => match &found.kueue {
             Some(queue) => format!("suspended: Kueue has not admitted it from the queue {queue:?}"),
@@ -118,7 +117,12 @@ fn headline(found: &Inspected) -> String {
         },
         (Life::Finished, _) => "it has ended".to_owned(),
         (Life::Deleting, _) => "it is being deleted".to_owned(),
-        (Life::LeftAlone, _) => "another controller runs it: Muster leaves it alone".to_owned(),
+        (Life::LeftAlone, _) => match &found.manager {
+            Some(manager) => format!(
+                "{manager} runs it (spec.managedBy), so Muster leaves it alone: ask there why it waits"
+            ),
+            None => "another controller runs it: Muster leaves it alone".to_owned(),
+        },
         (Life::Live, Some(cause)) => cause.to_string(),
         (Life::Live, None) => match &found.refused {
             Some(why) => why.clone(),
@@ -127,11 +131,27 @@ fn headline(found: &Inspected) -> String {
                 .iter()
                 .all(|gang| gang.state == State::Scheduled) =>
             {
-                "all gangs are placed".to_owned()
+                placed(found)
             }
             None => "a gang waits for its pods to be made".to_owned(),
         },
     }
+}
+
+/// What may still keep pods from running, which no scheduler can mend.
+fn placed(found: &Inspected) -> String {
+    let imageless: usize = found.gangs.iter().map(|gang| gang.imageless).sum();
+    let mut text = "all gangs are placed".to_owned();
+    if imageless > 0 {
+        let of = format!("kubectl describe pods -n {}", found.namespace);
+        text += &format!(
+            "; {imageless} pod(s) cannot pull an image, which is not a matter of scheduling: {of}"
+        );
+    }
+    if let Some(waits) = &found.barrier {
+        text += &format!("; at the start barrier {waits}");
+    }
+    text
 }
 
 fn standing(gang: &GangStatus) -> String {
@@ -160,7 +180,7 @@ pub(super) mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::explain::room::{How, Lacking, Short};
+    use crate::explain::fit::{Fit, How, Lacking, Short};
     use crate::explain::{Cause, Evidence};
     use crate::gang::quantity::Quantity;
     use crate::gang::{Ask, Unscheduled};
@@ -184,7 +204,7 @@ pub(super) mod tests {
             holders: vec![("ml/train-b".to_owned(), Quantity::from_units(8))],
             ..Lacking::default()
         };
-        let fit = crate::explain::room::Fit {
+        let fit = Fit {
             fits: 6,
             needed: 9,
             nodes: 4,
@@ -215,6 +235,8 @@ pub(super) mod tests {
             gangs: vec![gang],
             refused: None,
             kueue: None,
+            manager: None,
+            barrier: None,
             told: None,
         }
     }
@@ -234,7 +256,7 @@ pub(super) mod tests {
 
         looked at: the KIND, its pods and the objects of its gangs
         could not look at nodes: forbidden
-        not looked at: queues, workloads of the same bundle, what preemption could free
+        not looked at: queues, workloads of the same bundle
         "#);
     }
 
@@ -262,5 +284,30 @@ pub(super) mod tests {
             ..example()
         };
         assert_eq!(headline(&placed), "all gangs are placed");
+        let waits = "main containers wait until all members have started";
+        let at_barrier = Inspected {
+            gangs: placed.gangs.clone(),
+            barrier: Some(waits.to_owned()),
+            ..example()
+        };
+        assert_eq!(
+            headline(&at_barrier),
+            format!("all gangs are placed; at the start barrier {waits}")
+        );
+        let imageless = GangStatus {
+            imageless: 2,
+            ..placed.gangs[0].clone()
+        };
+        let imageless = Inspected {
+            gangs: vec![imageless],
+            ..example()
+        };
+        insta::assert_snapshot!(headline(&imageless), @"all gangs are placed; 2 pod(s) cannot pull an image, which is not a matter of scheduling: kubectl describe pods -n ml");
+        let elsewhere = Inspected {
+            life: Life::LeftAlone,
+            manager: Some("example.com/other".to_owned()),
+            ..example()
+        };
+        insta::assert_snapshot!(headline(&elsewhere), @"example.com/other runs it (spec.managedBy), so Muster leaves it alone: ask there why it waits");
     }
 }

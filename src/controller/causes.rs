@@ -2,6 +2,7 @@
 //! `explain`, and its answer into how each gang stands.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::jiff::Timestamp;
@@ -10,9 +11,10 @@ use kube::Client;
 use super::decide::{Actions, GangStatus, State};
 use super::report::events::FIRST_WORDS;
 use super::witness::{Need, Witnesses};
-use crate::explain::causes;
 use crate::explain::refusal::Refusal;
-use crate::workload::seen::LinkState;
+use crate::explain::{Answer, Cause, causes};
+use crate::gang::Ask;
+use crate::scheduler;
 use crate::workload::{SeenPod, Workload};
 
 /// Witnesses that have not seen everything yet are waited for so much longer.
@@ -64,8 +66,6 @@ impl Case<'_> {
             false => Vec::new(),
         };
         self.refused(actions, &refusals);
-        let missing = |pod: &&SeenPod| pod.link == LinkState::Missing && !pod.going;
-        let unlinked = self.pods.iter().filter(missing).count();
         for gang in actions.gangs.iter_mut().filter(|gang| gang.waits()) {
             let waited = gang.waited.unwrap_or_default();
             let lacks = gang.evidence.live < gang.evidence.quorum as usize;
@@ -77,7 +77,6 @@ impl Case<'_> {
                 continue;
             }
             let known = &mut gang.evidence;
-            known.unlinked = unlinked;
             if lacks {
                 known.refusals = of_this_start(&refusals, gang.age, self.now);
             } else {
@@ -87,6 +86,7 @@ impl Case<'_> {
                 let own = own.map(|prefix| format!("{}/{prefix}", self.namespace));
                 let of = (self.namespace, gang.name.as_str());
                 known.fit = witnesses.fit(of, &known.asks, needed, own.as_deref());
+                known.answer = answer(&known.asks, witnesses);
             }
             let asked = known.asks.iter().flat_map(|(ask, _)| &ask.claims);
             known.claims = no_claims
@@ -95,6 +95,12 @@ impl Case<'_> {
                 .cloned()
                 .collect();
             gang.causes = causes(known);
+        }
+        // One that has no pod yet waits for no node; but it can be said what it waits for.
+        let empty = |gang: &&mut GangStatus| gang.state == State::Empty;
+        for gang in actions.gangs.iter_mut().filter(empty) {
+            let awaits = gang.evidence.awaits.clone().map(Cause::NotBegun);
+            gang.causes = awaits.into_iter().collect();
         }
     }
 
@@ -112,7 +118,9 @@ impl Case<'_> {
                 .gangs
                 .push(GangStatus::unmade(name, actions.first_quorum, scheduler));
         }
-        let empty = |gang: &&mut GangStatus| gang.state == State::Empty;
+        // Of one whose controller waits for others, the pods of these others are refused.
+        let empty =
+            |gang: &&mut GangStatus| gang.state == State::Empty && gang.evidence.awaits.is_none();
         for gang in actions.gangs.iter_mut().filter(empty) {
             let refusals = of_this_start(refusals, gang.age, self.now);
             if refusals.is_empty() {
@@ -141,6 +149,19 @@ fn of_this_start(refusals: &[Refusal], age: Option<Duration>, now: Timestamp) ->
         Duration::try_from(now.duration_since(at)).unwrap_or_default() <= oldest
     };
     refusals.iter().filter(young).cloned().collect()
+}
+
+/// Whether anybody answers for the name that pods ask for. Schedulers that Muster knows may say nothing
+/// for long, and are not doubted.
+fn answer(asks: &[(Arc<Ask>, u32)], witnesses: &Witnesses) -> Answer {
+    let Some((ask, _)) = asks.first() else {
+        return Answer::Likely;
+    };
+    let known = scheduler::listens_to(&ask.scheduler);
+    match !known && witnesses.answers(&ask.scheduler) == Some(false) {
+        true => Answer::Nobody,
+        false => Answer::Likely,
+    }
 }
 
 fn lacks_pods(gang: &GangStatus) -> bool {

@@ -297,6 +297,10 @@ fn follow(
         }
         let mut now = status(gang, &members, &grouped.made, backend);
         now.evidence.stranded = why;
+        now.note_unlinked(&grouped.members.unlinked(identity));
+        if now.live < now.quorum as usize && now.state != State::Scheduled {
+            now.evidence.awaits = grouped.seen.workload.awaits(gang.part);
+        }
         if facts.watched == Watched::ByMembers {
             come_and_go(gang, &members, grouped, backend, &mut now);
         }

@@ -56,7 +56,11 @@ impl Pods {
 
 /// The members of each gang, of whatever round.
 #[derive(Debug, Default)]
-pub struct GangMembers<'a>(HashMap<GangKey<'a>, Vec<&'a SeenPod>>);
+pub struct GangMembers<'a> {
+    linked: HashMap<GangKey<'a>, Vec<&'a SeenPod>>,
+    /// Pods that would be members, and have lost their link or never had one.
+    unlinked: HashMap<GangKey<'a>, Vec<&'a SeenPod>>,
+}
 
 /// The members of one gang. Those of an earlier round are often still there: pods die slowly, and
 /// pods that have finished are kept.
@@ -92,18 +96,31 @@ impl<'a> Members<'a> {
 
 impl<'a> GangMembers<'a> {
     pub fn group(pods: &'a [SeenPod]) -> Self {
-        let mut members: HashMap<GangKey<'_>, Vec<&SeenPod>> = HashMap::new();
-        for pod in pods.iter().filter(|pod| pod.link == LinkState::Linked) {
-            members.entry(pod.gang.key()).or_default().push(pod);
+        let mut members = Self::default();
+        for pod in pods {
+            let of = match pod.link {
+                LinkState::Linked => &mut members.linked,
+                LinkState::Missing => &mut members.unlinked,
+                LinkState::Elsewhere => continue,
+            };
+            of.entry(pod.gang.key()).or_default().push(pod);
         }
-        Self(members)
+        members
+    }
+
+    /// Pods that the gang lacks because they are not linked to it.
+    pub fn unlinked(&self, gang: &Identity) -> Vec<&'a SeenPod> {
+        let pods = self.unlinked.get(&gang.key()).into_iter().flatten();
+        let counts =
+            |pod: &&SeenPod| pod.gang.round == gang.round && !pod.going && pod.phase.is_live();
+        pods.copied().filter(counts).collect()
     }
 
     /// The members of a gang; its identity tells the round that counts, also on a scheduler that
     /// does not tell rounds apart.
     pub fn of(&self, gang: &Identity) -> Members<'a> {
         Members {
-            all: self.0.get(&gang.key()).cloned().unwrap_or_default(),
+            all: self.linked.get(&gang.key()).cloned().unwrap_or_default(),
             round: gang.round,
         }
     }
@@ -166,13 +183,9 @@ mod tests {
             ..SeenPod::example()
         };
         let pods = [LinkState::Elsewhere, LinkState::Missing].map(unlinked);
-        assert!(
-            GangMembers::group(&pods)
-                .of(&pods[0].gang)
-                .now()
-                .next()
-                .is_none()
-        );
+        let members = GangMembers::group(&pods);
+        assert!(members.of(&pods[0].gang).now().next().is_none());
+        assert_eq!(members.unlinked(&pods[0].gang).len(), 1);
     }
 
     #[test]

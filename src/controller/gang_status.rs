@@ -13,7 +13,7 @@ use crate::explain::{Cause, Evidence};
 use crate::gang::{Gang, SchedulerKind};
 use crate::scheduler::Scheduler;
 use crate::workload::SeenPod;
-use crate::workload::seen::PodPhase;
+use crate::workload::seen::{Ailment, PodPhase};
 
 /// How a gang stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,6 +49,8 @@ pub struct GangStatus {
     pub evidence: Evidence,
     /// Why it waits, what must be mended first first; nothing before that was looked into.
     pub causes: Vec<Cause>,
+    /// Members on nodes that cannot pull an image: no scheduler can mend that.
+    pub imageless: usize,
     /// The uids of members that wait for a node.
     pub pending: BTreeSet<String>,
     /// How long the gang's object has existed; where it has none, its oldest pod.
@@ -66,6 +68,19 @@ impl GangStatus {
 }
 
 impl GangStatus {
+    /// Pods that it lacks because they are not linked to it. While they wait for a node, it waits.
+    pub(super) fn note_unlinked(&mut self, pods: &[&SeenPod]) {
+        self.evidence.unlinked = pods.len();
+        let pending = |pod: &&SeenPod| pod.phase == PodPhase::Pending;
+        let pods = pods.iter().copied();
+        if self.state == State::Empty && pods.clone().any(|pod| pending(&pod)) {
+            self.state = State::Waiting;
+            self.evidence.quorum = self.quorum;
+            self.waited = pods_age(pods.filter(pending));
+            self.age = self.age.or(self.waited);
+        }
+    }
+
     /// A gang that is wanted and has no pod that could say which one it is.
     pub(super) fn unmade(workload: &str, quorum: u32, scheduler: SchedulerKind) -> Self {
         Self {
@@ -79,6 +94,7 @@ impl GangStatus {
             suspect: "",
             evidence: Evidence::default(),
             causes: Vec::new(),
+            imageless: 0,
             pending: BTreeSet::new(),
             age: None,
             waited: None,
@@ -159,6 +175,10 @@ pub(super) fn status(
             State::Empty | State::Scheduled => Evidence::default(),
         },
         causes: Vec::new(),
+        imageless: members
+            .now()
+            .filter(|pod| pod.ailment == Some(Ailment::NoImage))
+            .count(),
         waited: pods_age(members.now().filter(pending)),
         // Also those that are being deleted: a member is lost when it is gone.
         pending: members

@@ -8,6 +8,7 @@ use k8s_openapi::jiff::Timestamp;
 use kube::Client;
 use kube::api::{Api, ListParams};
 use kube::core::DynamicObject;
+use serde_json::Value;
 
 use super::cache::stored::Stored;
 use super::causes::Case;
@@ -15,14 +16,16 @@ use super::decide::{self, GangStatus, Seen};
 use super::discovery::{self, Found};
 use super::gang_members::Pods;
 use super::observe::{self, WatchedPod};
+use super::report::condition;
 use super::revisions;
 use super::watched_kind;
 use super::witness::Witnesses;
 use super::write::{owners, resource};
+use crate::judge;
 use crate::scheduler::{Dialect, Snapshot, TABLE};
 use crate::workload::facts::Watched;
 use crate::workload::object::workloads;
-use crate::workload::{Facts, Life, Object, SeenPod};
+use crate::workload::{Facts, Life, Object, SeenPod, Unasked};
 
 /// The most workloads of a kind that are listed.
 const MOST: u32 = 500;
@@ -44,6 +47,10 @@ pub struct Inspected {
     pub refused: Option<String>,
     /// The queue of Kueue that it is in.
     pub kueue: Option<String>,
+    /// Who runs it in place of its kind's own controller.
+    pub manager: Option<String>,
+    /// Why main containers wait although all gangs are placed, as its condition says.
+    pub barrier: Option<String>,
     /// What its condition says: reason and message.
     pub told: Option<(String, String)>,
 }
@@ -193,20 +200,29 @@ impl Inspector {
         };
         case.explain(&mut actions, &self.witnesses, &self.client)
             .await;
-        let told = workload.condition(super::report::condition::TYPE);
-        let told = told.map(|told| {
-            let text = |field: &str| told[field].as_str().unwrap_or_default().to_owned();
-            (text("reason"), text("message"))
-        });
-        let asks = !actions.gangs.is_empty() || actions.refused.is_some() || told.is_some();
+        let text = |told: &Value, field: &str| told[field].as_str().unwrap_or_default().to_owned();
+        let told = workload.condition(condition::TYPE);
+        let told = told.map(|told| (text(&told, "reason"), text(&told, "message")));
+        let barrier = workload.condition(condition::BARRIER);
+        let barrier = barrier.filter(|told| told["status"] == "False");
+        let life = view.life();
+        // Nothing is decided of one that somebody else runs.
+        let elsewhere = || {
+            let judged = judge::stored(view, namespace, &self.cluster, Unasked::NoGang);
+            life == Life::LeftAlone && !judged.plan.parts.is_empty()
+        };
+        let asks =
+            !actions.gangs.is_empty() || actions.refused.is_some() || told.is_some() || elsewhere();
         Ok(asks.then(|| Inspected {
             kind: facts.kind.name,
             namespace: namespace.to_owned(),
             name: name.to_owned(),
-            life: view.life(),
+            life,
             gangs: actions.gangs,
             refused: actions.refused,
             kueue: actions.kueue,
+            manager: view.manager().map(str::to_owned),
+            barrier: barrier.map(|told| text(&told, "message")),
             told,
         }))
     }

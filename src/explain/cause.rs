@@ -1,14 +1,17 @@
 //! The causes for which a gang waits: a closed list, each with its evidence. Text is made of them in one
 //! place (`text`).
 
+use super::fit::Fit;
+use super::nodes::Exclusion;
 use super::refusal::{Refusal, Refuser};
-use super::room::{Exclusion, Fit};
 use super::words::Obstacle;
 
 /// Why a gang waits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Cause {
-    /// Pods exist that Muster has not linked to the gang.
+    /// Its workload's controller waits for something before it makes its pods.
+    NotBegun(String),
+    /// Pods of it exist that are not linked to it.
     Unlinked {
         /// How many.
         pods: usize,
@@ -74,9 +77,15 @@ pub enum Cause {
 }
 
 impl Cause {
+    /// Whether it only follows from the cause of another gang, which is then told first.
+    pub fn follows_another(&self) -> bool {
+        matches!(self, Self::Partner(_) | Self::NotBegun(_))
+    }
+
     /// As the reason of a condition, and as a label of metrics.
     pub fn reason(&self) -> &'static str {
         match self {
+            Self::NotBegun(_) => "DependencyPending",
             Self::Unlinked { .. } => "LinkLost",
             Self::PodsRefused { refusal, .. } => match refusal.by {
                 Refuser::Quota => "QuotaExceeded",

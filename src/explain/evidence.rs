@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::cause::Cause;
+use super::fit::Fit;
 use super::refusal::Refusal;
-use super::room::Fit;
 use super::words::{Obstacle, obstacles};
 use crate::gang::ask::{Ask, Unscheduled};
 
@@ -21,8 +21,10 @@ pub struct Evidence {
     pub quorum: u32,
     /// Members that exist and are neither done nor being deleted.
     pub live: usize,
-    /// Pods of the workload that Muster has not linked.
+    /// Pods of it that are not linked to it.
     pub unlinked: usize,
+    /// What its workload's controller waits for before it makes its pods.
+    pub awaits: Option<String>,
     /// What schedulers say of members that wait, each with how many say so.
     pub words: Vec<(Unscheduled, u32)>,
     /// Members that wait and of which nobody says anything.
@@ -47,6 +49,18 @@ pub struct Evidence {
     pub claims: Vec<String>,
     /// Whether it fits now.
     pub fit: Option<Fit>,
+    /// Whether anybody is known to answer for the `schedulerName` of its pods.
+    pub answer: Answer,
+}
+
+/// Whether anybody answers for a `schedulerName`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Answer {
+    /// It is the name of a scheduler that is known, or it has placed pods; or nothing is known.
+    #[default]
+    Likely,
+    /// No pod of that name is on a node.
+    Nobody,
 }
 
 impl Evidence {
@@ -71,6 +85,11 @@ impl Evidence {
         let any = || self.words.first().map(|(words, _)| words.message.as_str());
         let telling = telling.map(|(words, _)| words.message.as_str());
         telling.or(self.said.as_deref()).or_else(any)
+    }
+
+    /// Whether no scheduler has said anything of it.
+    fn is_unheard(&self) -> bool {
+        self.words.is_empty() && self.said.is_none() && self.unheard > 0
     }
 
     fn obstacles(&self) -> Vec<(Obstacle, Option<u32>)> {
@@ -112,6 +131,7 @@ pub fn causes(known: &Evidence) -> Vec<Cause> {
         });
     }
     causes.extend(known.stranded.clone().map(Cause::Stranded));
+    let awaits = known.awaits.clone().filter(|_| lacks);
     if lacks && known.stranded.is_none() {
         let (live, quorum) = (known.live, known.quorum);
         let mut told = Vec::new();
@@ -126,7 +146,7 @@ pub fn causes(known: &Evidence) -> Vec<Cause> {
                 });
             }
         }
-        if told.is_empty() && known.unlinked == 0 {
+        if told.is_empty() && known.unlinked == 0 && awaits.is_none() {
             causes.push(Cause::PodsMissing { live, quorum });
         }
     }
@@ -135,7 +155,11 @@ pub fn causes(known: &Evidence) -> Vec<Cause> {
     }
     causes.extend(known.partner.clone().map(Cause::Partner));
     causes.extend(known.queue.clone().map(Cause::Queue));
-    // While members are missing or held back, no scheduler looks for nodes.
+    causes.extend(awaits.map(Cause::NotBegun));
+    // While members are missing or held back, or nobody answers, no scheduler looks for nodes.
+    if causes.is_empty() && known.answer == Answer::Nobody && known.is_unheard() {
+        causes.extend(unheard(known));
+    }
     if causes.is_empty() {
         placement(known, &mut causes);
     }
@@ -144,17 +168,19 @@ pub fn causes(known: &Evidence) -> Vec<Cause> {
             Some(said) => Cause::SchedulerSays(said.clone()),
             None => match known.words.first() {
                 Some((words, _)) => Cause::SchedulerSays(words.message.clone()),
-                None => match known.asks.first() {
-                    Some((ask, _)) if known.unheard > 0 => Cause::Unheard {
-                        scheduler: ask.scheduler.clone(),
-                    },
-                    _ => Cause::Unknown,
-                },
+                None => unheard(known).unwrap_or(Cause::Unknown),
             },
         });
     }
     causes.truncate(TOLD);
     causes
+}
+
+/// Nobody has looked at its members.
+fn unheard(known: &Evidence) -> Option<Cause> {
+    let (ask, _) = known.asks.first().filter(|_| known.unheard > 0)?;
+    let scheduler = ask.scheduler.clone();
+    Some(Cause::Unheard { scheduler })
 }
 
 /// Why there is no node for its members.

@@ -4,13 +4,16 @@
 //! - [`evidence`]: what is known of one gang, and the causes that follow from it.
 //! - [`refusal`]: what a controller was told when it could not create a pod.
 //! - [`words`]: what a scheduler says in a pod's condition.
-//! - [`room`]: what nodes have left, for how many members, and who has the rest.
+//! - [`room`]: what nodes have left, for how many members, and who has the rest; [`nodes`] says which
+//!   of them a pod may use, and [`fit`] is the answer.
 //! - `text`: the sentences, the same for all schedulers.
 //!
 //! Pure: no client, no clock, no cache. The reconciler and `muster explain` call the same functions.
 
 pub mod cause;
 pub mod evidence;
+pub mod fit;
+pub mod nodes;
 pub mod refusal;
 pub mod room;
 #[cfg(test)]
@@ -19,4 +22,4 @@ mod text;
 pub mod words;
 
 pub use cause::Cause;
-pub use evidence::{Evidence, causes};
+pub use evidence::{Answer, Evidence, causes};

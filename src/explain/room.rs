@@ -7,7 +7,9 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use crate::gang::ask::{Ask, Expression, NodeTerm, Toleration};
+use super::fit::{Fit, How, Lacking, Preemption, Short};
+use super::nodes::{Exclusion, NodeRoom, exclusion};
+use crate::gang::ask::{Ask, PreemptionPolicy};
 use crate::gang::quantity::Quantity;
 use crate::gang::resources::ResourceList;
 
@@ -15,28 +17,14 @@ use crate::gang::resources::ResourceList;
 const MOST_NODES: usize = 20_000;
 const MOST_PODS: usize = 400_000;
 
+/// Of so many `schedulerName`s it is known that somebody answers.
+const MOST_SCHEDULERS: usize = 64;
+const LONGEST_NAME: usize = 253;
+
 /// The largest holders that are named.
 const HOLDERS: usize = 3;
 
 const PODS: &str = "pods";
-
-/// A node, as far as placing needs it.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct NodeRoom {
-    pub(crate) allocatable: ResourceList,
-    pub(crate) labels: BTreeMap<String, String>,
-    pub(crate) taints: Vec<Taint>,
-    pub(crate) cordoned: bool,
-}
-
-/// A taint of a node that keeps pods away.
-#[derive(Debug, Clone, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
-#[serde(default)]
-pub struct Taint {
-    pub(crate) key: String,
-    pub(crate) value: String,
-    pub(crate) effect: String,
-}
 
 /// What a pod that is on a node takes of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,6 +33,9 @@ pub struct Held {
     pub(crate) requests: ResourceList,
     /// Whose it is: `namespace/workload`.
     pub(crate) holder: String,
+    pub(crate) priority: i32,
+    /// Whom it was placed by, as its `schedulerName` says.
+    pub(crate) scheduler: String,
 }
 
 #[derive(Debug, Clone)]
@@ -52,6 +43,7 @@ struct Kept {
     node: Arc<str>,
     requests: Arc<ResourceList>,
     holder: Arc<str>,
+    priority: i32,
 }
 
 /// The nodes of a cluster and what is left of them.
@@ -64,6 +56,8 @@ pub struct Room {
     /// Pods of one template ask for the same, and belong to the same.
     lists: BTreeSet<Arc<ResourceList>>,
     names: BTreeSet<Arc<str>>,
+    /// The `schedulerName`s of pods that were seen on nodes.
+    schedulers: BTreeSet<String>,
 }
 
 impl Room {
@@ -99,10 +93,15 @@ impl Room {
         // What no quantity can hold is more than any node has.
         let _ = used.checked_add(&requests);
         used.add_units(PODS, 1);
+        let scheduler = held.scheduler;
+        if self.schedulers.len() < MOST_SCHEDULERS && scheduler.len() <= LONGEST_NAME {
+            self.schedulers.insert(scheduler);
+        }
         let kept = Kept {
             node,
             requests,
             holder,
+            priority: held.priority,
         };
         self.pods.insert(uid.to_owned(), kept);
     }
@@ -137,11 +136,17 @@ impl Room {
         self.pods = HashMap::new();
         self.used = HashMap::new();
         self.lists = BTreeSet::new();
+        self.schedulers = BTreeSet::new();
     }
 
     /// All nodes are forgotten: a list brings them again.
     pub fn clear_nodes(&mut self) {
         self.nodes = HashMap::new();
+    }
+
+    /// Whether a pod of this `schedulerName` was seen on a node: then somebody answers for it.
+    pub fn answers(&self, scheduler: &str) -> bool {
+        self.schedulers.contains(scheduler)
     }
 
     fn name(&mut self, name: &str) -> Arc<str> {
@@ -164,18 +169,52 @@ impl Room {
     /// Whether so many pods that ask for this fit now, of which `needed` must. What pods take whose
     /// holder begins with `own` is kept for them.
     pub fn fit(&self, asks: &[(Arc<Ask>, u32)], needed: u32, own: Option<&str>) -> Fit {
+        let is_own = |pod: &Kept| own.is_some_and(|own| pod.holder.starts_with(own));
+        let given = own.map(|_| &is_own as &dyn Fn(&Kept) -> bool);
+        let mut fit = self.place(asks, needed, given);
+        let Some(lacking) = &mut fit.lacking else {
+            return fit;
+        };
+        let scarce = |short: &Short| !matches!(short.how, How::NoNodeSoLarge { .. });
+        let short = lacking.short.as_ref().filter(|short| scarce(short));
+        let (Some(short), Some((priority, policy))) = (short, rank(asks)) else {
+            return fit;
+        };
+        let below = |pod: &Kept| pod.priority < priority;
+        let over = self.largest(&short.resource, &lacking.ask, |pod| {
+            below(pod) && !is_own(pod)
+        });
+        let fits = match over {
+            Some(_) => {
+                let given = |pod: &Kept| is_own(pod) || below(pod);
+                self.place(asks, needed, Some(&given)).fits
+            }
+            None => fit.fits,
+        };
+        lacking.preemption = Some(Preemption {
+            priority,
+            over,
+            fits,
+            policy,
+        });
+        fit
+    }
+
+    /// Places pods one by one where they fit. What the pods take that are `given` counts as free.
+    fn place(
+        &self,
+        asks: &[(Arc<Ask>, u32)],
+        needed: u32,
+        given: Option<&dyn Fn(&Kept) -> bool>,
+    ) -> Fit {
         let mut fit = Fit {
             needed,
             nodes: self.nodes.len(),
             ..Fit::default()
         };
         let mut free: HashMap<&str, ResourceList> = HashMap::new();
-        let kept = own.map(|own| {
-            self.pods
-                .values()
-                .filter(move |pod| pod.holder.starts_with(own))
-        });
-        for pod in kept.into_iter().flatten() {
+        let given = given.map(|given| self.pods.values().filter(move |pod| given(pod)));
+        for pod in given.into_iter().flatten() {
             if let Some(node) = self.nodes.get(&pod.node) {
                 let free = free
                     .entry(&pod.node)
@@ -300,6 +339,37 @@ impl Room {
         lacking
     }
 
+    /// Who of those has most of a resource on nodes that a pod may use, and how high the priority of
+    /// these pods is at most.
+    fn largest(
+        &self,
+        resource: &str,
+        ask: &Ask,
+        among: impl Fn(&Kept) -> bool,
+    ) -> Option<(String, i32)> {
+        let usable = |name: &Arc<str>| {
+            let node = self.nodes.get(name);
+            node.is_some_and(|node| exclusion(ask, name, node).is_none())
+        };
+        let mut known: HashMap<&Arc<str>, bool> = HashMap::new();
+        let mut held: BTreeMap<&str, (Quantity, i32)> = BTreeMap::new();
+        for pod in self.pods.values().filter(|pod| among(pod)) {
+            let quantity = pod.requests.get(resource).unwrap_or(Quantity::ZERO);
+            if quantity.is_zero() || !*known.entry(&pod.node).or_insert_with(|| usable(&pod.node)) {
+                continue;
+            }
+            let of = held
+                .entry(&pod.holder)
+                .or_insert((Quantity::ZERO, i32::MIN));
+            of.0 = of.0.checked_add(quantity).unwrap_or(of.0);
+            of.1 = of.1.max(pod.priority);
+        }
+        let largest = held
+            .into_iter()
+            .max_by_key(|(_, (quantity, _))| *quantity)?;
+        Some((largest.0.to_owned(), largest.1.1))
+    }
+
     /// Who has most of a resource on these nodes.
     fn holders(&self, resource: &str, nodes: &[(&str, &NodeRoom)]) -> Vec<(String, Quantity)> {
         let nodes: BTreeSet<&str> = nodes.iter().map(|(name, _)| *name).collect();
@@ -323,6 +393,13 @@ impl Room {
     }
 }
 
+/// The priority and policy of all of them, where that is the same.
+fn rank(asks: &[(Arc<Ask>, u32)]) -> Option<(i32, PreemptionPolicy)> {
+    let mut ranks = asks.iter().map(|(ask, _)| (ask.priority, ask.preemption));
+    let first = ranks.next()?;
+    ranks.all(|rank| rank == first).then_some(first)
+}
+
 /// How often a pod fits into what a node has left.
 fn times(free: &ResourceList, ask: &Ask) -> u64 {
     let asked = ask.requests.iter().filter(|(_, one)| !one.is_zero());
@@ -334,148 +411,4 @@ fn times(free: &ResourceList, ask: &Ask) -> u64 {
         .get(PODS)
         .map_or(u64::MAX, |pods| pods.holds(Quantity::from_units(1)));
     by_resource.min().unwrap_or(u64::MAX).min(pods)
-}
-
-/// Why a node is out of the question for a pod.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Exclusion {
-    /// Its node selector or affinity.
-    Selector,
-    /// A taint that it does not tolerate.
-    Taint(String),
-    /// The node takes no pods.
-    Cordoned,
-}
-
-/// What is known of the members that do not fit.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Fit {
-    /// How many of those that are needed fit now.
-    pub fits: u32,
-    /// How many are needed.
-    pub needed: u32,
-    /// Nodes of the cluster.
-    pub nodes: usize,
-    /// Of the first that do not fit.
-    pub lacking: Option<Lacking>,
-}
-
-/// Why pods of one kind do not all fit.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Lacking {
-    /// What one of them asks.
-    pub ask: Arc<Ask>,
-    /// How many of them do not fit.
-    pub left: u64,
-    /// Nodes that no constraint excludes.
-    pub eligible: usize,
-    /// The others, by what excludes most of those that the selector wants.
-    pub excluded: Vec<(Exclusion, usize)>,
-    /// What is short on the eligible ones.
-    pub short: Option<Short>,
-    /// Eligible nodes that take too few pods more.
-    pub full: usize,
-    /// Who has most of what is short.
-    pub holders: Vec<(String, Quantity)>,
-}
-
-/// A resource of which there is too little.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Short {
-    /// The resource.
-    pub resource: String,
-    /// How.
-    pub how: How,
-}
-
-/// How a resource is short.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum How {
-    /// So much is missing over all nodes that may be used.
-    By(Quantity),
-    /// One pod asks for more than any node has when it is empty.
-    NoNodeSoLarge {
-        /// What one pod asks.
-        one: Quantity,
-        /// What the largest node has.
-        largest: Quantity,
-    },
-    /// Enough is free over all, and on no node enough for one more.
-    Scattered {
-        /// What one pod asks.
-        one: Quantity,
-    },
-}
-
-fn exclusion(ask: &Ask, name: &str, node: &NodeRoom) -> Option<Exclusion> {
-    let selected = ask
-        .node_selector
-        .iter()
-        .all(|(key, value)| node.labels.get(key) == Some(value));
-    let terms = &ask.terms;
-    let affine = terms.is_empty() || terms.iter().any(|term| holds(term, name, node));
-    if !selected || !affine {
-        return Some(Exclusion::Selector);
-    }
-    let keeps_away = |taint: &&Taint| taint.effect != "PreferNoSchedule";
-    let mut taints = node.taints.iter().filter(keeps_away);
-    // Cordoning a node taints it too, a moment later.
-    let cordon = "node.kubernetes.io/unschedulable";
-    let tolerated = |taint: &Taint| ask.tolerations.iter().any(|t| tolerates(t, taint));
-    let cordoning = Taint {
-        key: cordon.to_owned(),
-        effect: "NoSchedule".to_owned(),
-        ..Taint::default()
-    };
-    if node.cordoned && !tolerated(&cordoning) {
-        return Some(Exclusion::Cordoned);
-    }
-    let taint = taints.find(|taint| !tolerated(taint))?;
-    Some(Exclusion::Taint(match taint.value.as_str() {
-        "" => taint.key.clone(),
-        value => format!("{}={value}", taint.key),
-    }))
-}
-
-fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
-    let effect = toleration.effect.is_empty() || toleration.effect == taint.effect;
-    let key = toleration.key.is_empty() || toleration.key == taint.key;
-    let value = match toleration.operator.as_str() {
-        "Exists" => true,
-        _ => toleration.value == taint.value && !toleration.key.is_empty(),
-    };
-    effect && key && value
-}
-
-fn holds(term: &NodeTerm, name: &str, node: &NodeRoom) -> bool {
-    let label = |e: &Expression| node.labels.get(&e.key).map(String::as_str);
-    let empty = term.match_expressions.is_empty() && term.match_fields.is_empty();
-    let labels = term.match_expressions.iter().all(|e| matches(e, label(e)));
-    let fields = term.match_fields.iter().all(|e| matches(e, Some(name)));
-    !empty && labels && fields
-}
-
-fn matches(expression: &Expression, value: Option<&str>) -> bool {
-    let among = |value: &str| expression.values.iter().any(|v| v == value);
-    let number = |text: &str| text.parse::<i64>().ok();
-    let compared = |less: bool| {
-        let wanted = expression.values.first().and_then(|v| number(v));
-        value
-            .and_then(number)
-            .zip(wanted)
-            .is_some_and(|(is, than)| match less {
-                true => is < than,
-                false => is > than,
-            })
-    };
-    match expression.operator.as_str() {
-        "In" => value.is_some_and(among),
-        "NotIn" => !value.is_some_and(among),
-        "Exists" => value.is_some(),
-        "DoesNotExist" => value.is_none(),
-        "Lt" => compared(true),
-        "Gt" => compared(false),
-        // One that is not known yet excludes nothing here: the scheduler says what it does.
-        _ => true,
-    }
 }

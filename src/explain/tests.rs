@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::evidence::{Evidence, causes};
+use super::evidence::{Answer, Evidence, causes};
+use super::nodes::{NodeRoom, Taint};
 use super::refusal::Refusal;
-use super::room::{Held, NodeRoom, Room, Taint};
+use super::room::{Held, Room};
 use crate::gang::Unscheduled;
 use crate::gang::ask::{Ask, AskingSpec};
 
@@ -32,6 +33,8 @@ fn held(node: &str, cpu: &str, holder: &str) -> Held {
         node: node.to_owned(),
         requests: serde_json::from_value(json!({"cpu": cpu})).unwrap(),
         holder: holder.to_owned(),
+        priority: 0,
+        scheduler: "default".to_owned(),
     }
 }
 
@@ -222,4 +225,116 @@ fn what_keeps_room_for_a_gang_is_not_held_by_others() {
     let asks = [(ask("1", json!({})), 3)];
     assert_eq!(room.fit(&asks, 3, None).fits, 1);
     assert_eq!(room.fit(&asks, 3, Some("ml/tg-train-0-")).fits, 3);
+}
+
+#[test]
+fn whom_it_could_preempt_is_said_as_far_as_it_is_counted() {
+    let mut room = Room::default();
+    room.node("a", node("9"));
+    let lower = Held {
+        priority: -5,
+        ..held("a", "4", "ml/train-b")
+    };
+    room.pod("1", lower.clone());
+    let says = |room: &Room, rest: Value| {
+        let (_, text) = first(&gang(room, ask("1", rest)));
+        let (_, said) = text.split_once("(held by ml/train-b)").unwrap();
+        said.to_owned()
+    };
+    assert_eq!(
+        says(
+            &room,
+            json!({"priority": 1000, "preemptionPolicy": "Never"})
+        ),
+        "; priority 1000 is above ml/train-b (-5), but preemptionPolicy is Never"
+    );
+    assert_eq!(
+        says(&room, json!({"priority": 1000})),
+        "; priority 1000 is above ml/train-b (-5): without pods of lower priority all would fit"
+    );
+    assert_eq!(says(&room, json!({"priority": -5})), "");
+    let same = Held {
+        priority: 1000,
+        ..lower.clone()
+    };
+    room.pod("1", same.clone());
+    assert_eq!(
+        says(&room, json!({"priority": 1000})),
+        "; no pod of lower priority than 1000 holds any"
+    );
+    // Of lower priority, but not enough of it.
+    room.pod(
+        "1",
+        Held {
+            requests: held("a", "3", "").requests,
+            ..same
+        },
+    );
+    let little = Held {
+        requests: held("a", "1", "").requests,
+        ..lower
+    };
+    room.pod("2", little);
+    assert_eq!(
+        says(&room, json!({"priority": 1000})),
+        "; without all pods of lower priority than 1000 6 of 9 would fit"
+    );
+}
+
+/// Else one that could never be placed would be told to preempt.
+#[test]
+fn a_pod_that_no_node_could_hold_is_not_told_whom_to_preempt() {
+    let mut room = Room::default();
+    room.node("a", node("4"));
+    room.pod("1", held("a", "4", "ml/train-b"));
+    let (_, text) = first(&gang(&room, ask("100", json!({"priority": 1000}))));
+    assert!(!text.contains("priority"), "{text}");
+    // Roles of several priorities have none in common.
+    let asks = [
+        (ask("1", json!({"priority": 1})), 1),
+        (ask("1", json!({})), 1),
+    ];
+    let fit = room.fit(&asks, 2, None);
+    assert_eq!(fit.lacking.unwrap().preemption, None);
+}
+
+#[test]
+fn a_gang_whose_pods_are_made_later_is_not_said_to_lack_them() {
+    let mut known = gang(&Room::default(), ask("1", json!({})));
+    (known.live, known.awaits) = (0, Some("its pods are made later".to_owned()));
+    let later = ("DependencyPending", "its pods are made later".to_owned());
+    assert_eq!(first(&known), later);
+    assert_eq!(causes(&known).len(), 1);
+    assert!(causes(&known)[0].follows_another());
+    known.live = 9;
+    assert_ne!(first(&known).0, "DependencyPending");
+}
+
+/// It would be told to buy nodes else.
+#[test]
+fn what_nobody_answers_for_is_said_before_the_room_that_it_lacks() {
+    let mut room = Room::default();
+    room.node("a", node("2"));
+    room.pod("1", held("a", "1", "ml/train-b"));
+    assert!(room.answers("default") && !room.answers("nobody"));
+    let mut known = gang(&room, ask("1", json!({"schedulerName": "nobody"})));
+    known.unheard = 9;
+    assert_eq!(first(&known).0, "InsufficientResources");
+    known.answer = Answer::Nobody;
+    assert_eq!(first(&known).0, "SchedulerAbsent");
+    known.words = vec![says("0/1 nodes are available: 1 Insufficient cpu.")];
+    assert_eq!(first(&known).0, "InsufficientResources", "somebody did");
+}
+
+#[test]
+fn pods_without_a_link_are_told_to_be_deleted() {
+    let mut known = gang(&Room::default(), ask("1", json!({})));
+    (known.live, known.unlinked) = (7, 2);
+    assert_eq!(
+        first(&known).1,
+        "2 pods are not linked to the gang: the link was taken away, or Muster's webhooks were not \
+         called; delete them to have them made again"
+    );
+    known.unlinked = 1;
+    assert!(first(&known).1.ends_with("delete it to have it made again"));
 }

@@ -3,10 +3,11 @@
 use std::fmt;
 
 use super::cause::Cause;
+use super::fit::{Fit, How, Lacking, Preemption};
+use super::nodes::Exclusion;
 use super::refusal::Refuser;
-use super::room::{Exclusion, Fit, How, Lacking};
 use super::words::Obstacle;
-use crate::gang::ask::Ask;
+use crate::gang::ask::{Ask, PreemptionPolicy};
 use crate::gang::quantity::Quantity;
 
 impl fmt::Display for Cause {
@@ -14,9 +15,11 @@ impl fmt::Display for Cause {
         match self {
             Self::Unlinked { pods } => write!(
                 f,
-                "{pods} {} while Muster's webhooks were not called, and do not belong to the gang: \
-                 delete them, so that they are made again",
-                number(*pods as u64, "pod was created", "pods were created")
+                "{pods} {} not linked to the gang: the link was taken away, or Muster's webhooks were \
+                 not called; delete {} to have {} made again",
+                number(*pods as u64, "pod is", "pods are"),
+                number(*pods as u64, "it", "them"),
+                number(*pods as u64, "it", "them"),
             ),
             Self::PodsRefused {
                 live,
@@ -31,7 +34,9 @@ impl fmt::Display for Cause {
             Self::PodsMissing { live, quorum } => {
                 write!(f, "only {live} of {quorum} pods exist")
             }
-            Self::Stranded(why) | Self::Partner(why) | Self::Queue(why) => f.write_str(why),
+            Self::Stranded(why) | Self::Partner(why) | Self::Queue(why) | Self::NotBegun(why) => {
+                f.write_str(why)
+            }
             Self::Gated { pods } => write!(
                 f,
                 "{pods} {} by a scheduling gate",
@@ -143,20 +148,54 @@ fn no_room(f: &mut fmt::Formatter<'_>, fit: &Fit) -> fmt::Result {
             are(*missing),
             on(&nodes),
             holders(lacking)
-        ),
+        )?,
         How::NoNodeSoLarge { one, largest } if largest.is_zero() => write!(
             f,
             "; a pod asks for {one} {resource}, and no node{nodes} has any"
-        ),
+        )?,
         How::NoNodeSoLarge { one, largest } => write!(
             f,
             "; a pod asks for {one} {resource}, and the largest node{nodes} has {largest}"
-        ),
+        )?,
         How::Scattered { one } => write!(
             f,
             "; no node{nodes} has {one} {resource} left for one more{}",
             holders(lacking)
+        )?,
+    }
+    match &lacking.preemption {
+        Some(preemption) => preempts(f, preemption, fit.needed),
+        None => Ok(()),
+    }
+}
+
+/// Whom it could preempt, and why that does not help. Of a gang that has no priority to speak of nothing
+/// is said.
+fn preempts(f: &mut fmt::Formatter<'_>, preemption: &Preemption, needed: u32) -> fmt::Result {
+    let Preemption {
+        priority,
+        over,
+        fits,
+        policy,
+    } = preemption;
+    match over {
+        None if *priority > 0 => {
+            write!(f, "; no pod of lower priority than {priority} holds any")
+        }
+        None => Ok(()),
+        Some(_) if *fits < needed => write!(
+            f,
+            "; without all pods of lower priority than {priority} {fits} of {needed} would fit"
         ),
+        Some((holder, lower)) => {
+            write!(f, "; priority {priority} is above {holder} ({lower})")?;
+            match policy {
+                PreemptionPolicy::Never => f.write_str(", but preemptionPolicy is Never"),
+                PreemptionPolicy::Lower => {
+                    f.write_str(": without pods of lower priority all would fit")
+                }
+            }
+        }
     }
 }
 
@@ -266,6 +305,7 @@ impl Cause {
             Self::Stranded(_)
             | Self::Partner(_)
             | Self::Queue(_)
+            | Self::NotBegun(_)
             | Self::SchedulerSays(_)
             | Self::Unknown => return None,
         })

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 
 use super::resources::{Container, PodResources, Requirements, ResourceList, pod_requests};
@@ -27,6 +28,18 @@ pub struct Ask {
     /// The claims of volumes that it mounts.
     pub(crate) claims: Vec<String>,
     pub(crate) scheduler: String,
+    pub(crate) priority: i32,
+    pub(crate) preemption: PreemptionPolicy,
+}
+
+/// Whether a pod may take the room of pods of lower priority.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum PreemptionPolicy {
+    /// As Kubernetes does by default.
+    #[default]
+    Lower,
+    /// Its `preemptionPolicy` says so.
+    Never,
 }
 
 /// What a scheduler says of a pod that it has not placed: the `PodScheduled` condition.
@@ -91,6 +104,12 @@ pub struct AskingSpec {
     /// The node that it is on.
     pub node_name: Option<String>,
     pub(crate) scheduler_name: Option<String>,
+    pub(crate) priority: Option<i32>,
+    preemption_policy: Option<String>,
+    #[serde(skip_serializing)]
+    scheduling_group: Option<IgnoredAny>,
+    #[serde(skip_serializing)]
+    workload_ref: Option<IgnoredAny>,
     #[serde(skip_serializing)]
     containers: Vec<AskingContainer>,
     #[serde(skip_serializing)]
@@ -146,6 +165,15 @@ struct Claim {
 }
 
 impl AskingSpec {
+    /// Whether it has a field that may hold a link to a gang.
+    pub(crate) fn has_field(&self, name: &str) -> bool {
+        match name {
+            "schedulingGroup" => self.scheduling_group.is_some(),
+            "workloadRef" => self.workload_ref.is_some(),
+            _ => false,
+        }
+    }
+
     /// What the pod takes of a node, if that can be counted.
     pub(crate) fn requests(&self) -> Option<ResourceList> {
         let containers = |list: &[AskingContainer]| -> Vec<Container<'static>> {
@@ -182,6 +210,11 @@ impl AskingSpec {
             tolerations: self.tolerations.clone().unwrap_or_default(),
             claims: claims.map(|claim| claim.claim_name.clone()).collect(),
             scheduler: self.scheduler_name.clone().unwrap_or_default(),
+            priority: self.priority.unwrap_or_default(),
+            preemption: match self.preemption_policy.as_deref() {
+                Some("Never") => PreemptionPolicy::Never,
+                _ => PreemptionPolicy::Lower,
+            },
         };
         ask.is_bounded().then_some(ask)
     }

@@ -108,6 +108,13 @@ pub(crate) fn named(scheduler_name: &str) -> Option<&'static Entry> {
     entries.find(|entry| entry.is_named_by(scheduler_name))
 }
 
+/// Whether a scheduler of the table listens to this `schedulerName` as it comes.
+pub(crate) fn listens_to(scheduler_name: &str) -> bool {
+    TABLE
+        .iter()
+        .any(|entry| entry.default_scheduler_name() == scheduler_name)
+}
+
 /// One scheduler's way of making gangs.
 pub trait Scheduler: Sync {
     /// Its line in the table.

@@ -87,6 +87,11 @@ pub trait Workload: Sync {
     /// Whether its gangs are to live now.
     fn life(&self) -> Life;
 
+    /// Who runs it in place of the kind's own controller, as it says itself.
+    fn manager(&self) -> Option<&str> {
+        None
+    }
+
     /// What it asks for, with everything that is wrong with it.
     fn read(&self, unasked: Unasked) -> Reading;
 
@@ -130,6 +135,11 @@ pub trait Workload: Sync {
     /// How often the whole workload was restarted.
     fn attempt(&self) -> u32 {
         0
+    }
+
+    /// Why its controller has not made all pods of a part yet, where it waits for something of its own.
+    fn awaits(&self, _part: &Part) -> Option<String> {
+        None
     }
 
     /// Whether an object of this kind and name makes its pods, or what makes them: its events tell why

@@ -37,6 +37,8 @@ pub struct SeenPod {
     pub unscheduled: Option<Unscheduled>,
     /// What it asks of a node, while it waits for one.
     pub ask: Option<Arc<Ask>>,
+    /// What keeps it from running although it is on a node.
+    pub ailment: Option<Ailment>,
     /// What is known of it alone, where it declares its gang itself.
     pub own: Option<Arc<Own>>,
 }
@@ -98,6 +100,7 @@ impl SeenPod {
             going: meta.deletion_timestamp.is_some(),
             unscheduled,
             ask,
+            ailment: None,
             own: None,
         })
     }
@@ -120,9 +123,17 @@ impl SeenPod {
             going: false,
             unscheduled: None,
             ask: None,
+            ailment: None,
             own: None,
         }
     }
+}
+
+/// What keeps a pod from running that is on a node, as far as it is looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ailment {
+    /// An image of it cannot be pulled.
+    NoImage,
 }
 
 /// Whether a stamp has a seal that is known here.

@@ -110,6 +110,7 @@ pub fn pod(uid: &str, index: usize, attempt: u32, phase: PodPhase) -> SeenPod {
         going: false,
         unscheduled: None,
         ask: None,
+        ailment: None,
         own: None,
     }
 }

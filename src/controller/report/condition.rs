@@ -28,6 +28,9 @@ const TIMED_OUT: &str = "GangTimedOut";
 /// True once every member of the start barrier has started.
 pub(crate) const BARRIER: &str = "muster.dev/StartBarrier";
 
+/// Without a number: it would change while pods try again.
+const NO_IMAGE: &str = "; pods on nodes cannot pull an image, which is not a matter of scheduling";
+
 /// What the condition says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Condition {
@@ -92,17 +95,21 @@ impl Reason {
     }
 }
 
-/// The first cause of the first gang that waits; of the others how many there are.
+/// The first cause of the first gang that waits, before those that only wait for it; of the others how
+/// many there are.
 fn waiting(gangs: &[GangStatus]) -> (Reason, String) {
-    let mut causes = gangs
+    let causes = gangs
         .iter()
         .filter_map(|gang| Some((gang, gang.causes.first()?)));
-    let Some((gang, cause)) = causes.next() else {
+    let Some((gang, cause)) = causes
+        .clone()
+        .min_by_key(|(_, cause)| cause.follows_another())
+    else {
         let message = "a gang waits for its pods to be made and placed";
         return (Reason::Waiting, message.to_owned());
     };
     let mut message = format!("{}: {cause}", gang.name);
-    let more = causes.count();
+    let more = causes.count() - 1;
     if more > 0 {
         message.push_str(&format!("; {more} more gangs wait"));
     }
@@ -138,10 +145,11 @@ impl Condition {
         } else if all == 0 && !actions.unmade {
             return None;
         } else if !actions.unmade && actions.gangs.iter().all(|g| g.state == State::Scheduled) {
-            (
-                Reason::Scheduled,
-                format!("{all} of {all} gangs are placed"),
-            )
+            let mut message = format!("{all} of {all} gangs are placed");
+            if actions.gangs.iter().any(|gang| gang.imageless > 0) {
+                message.push_str(NO_IMAGE);
+            }
+            (Reason::Scheduled, message)
         } else if let Some(broken) = &actions.broken {
             (Reason::Broken, broken.clone())
         } else {

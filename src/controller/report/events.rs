@@ -22,8 +22,8 @@ use crate::gang::{Reference, TimeoutAction};
 
 /// A gang that waits no longer than this is not worth an event.
 pub(crate) const FIRST_WORDS: Duration = Duration::from_secs(3);
-/// A gang that is placed in part for no longer than this is being placed.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
+/// A gang of which for no longer than this no more are placed is being placed.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(4);
 /// The same gang is not told of more often than this, however often its reason changes.
 pub(crate) const SILENCE: Duration = Duration::from_secs(60);
 

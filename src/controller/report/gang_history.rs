@@ -23,7 +23,8 @@ pub(super) struct GangHistory {
     stranded: bool,
     /// It was whole once, or it was told that it is not.
     whole: bool,
-    partial_since: Option<Instant>,
+    /// Since when so many are placed and the others are not.
+    partial_since: Option<(usize, Instant)>,
     /// What was told of a gang that the scheduler does not hold together, until it is whole.
     broken: Option<String>,
 }
@@ -116,7 +117,13 @@ impl GangHistory {
             self.partial_since = None;
             return;
         }
-        let since = *self.partial_since.get_or_insert(now);
+        // While more of them are placed, it is being placed: a large gang takes its time.
+        let (bound, since) = *self.partial_since.get_or_insert((gang.bound, now));
+        let since = match gang.bound > bound {
+            true => now,
+            false => since,
+        };
+        self.partial_since = Some((gang.bound, since));
         match PATIENCE.checked_sub(now.duration_since(since)) {
             Some(left) if !left.is_zero() => report.again_in(left),
             _ => {
@@ -298,7 +305,9 @@ mod tests {
 
     #[test]
     fn a_gang_that_is_being_placed_is_not_broken() {
-        assert_eq!(broken(0, &[(0, 1), (4, 3), (5, 4)]), [None, None, None]);
+        assert_eq!(broken(0, &[(0, 1), (3, 3), (5, 4)]), [None, None, None]);
+        let slowly = [(0, 1), (5, 2), (10, 3), (15, 4)];
+        assert_eq!(broken(0, &slowly), [None, None, None, None]);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::controller::cache::expiring::Expiring;
-use crate::explain::room::Fit;
+use crate::explain::fit::Fit;
 use crate::gang::Ask;
 
 /// What is younger is not counted again.

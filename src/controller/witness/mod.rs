@@ -16,8 +16,8 @@ use kube::Client;
 use tokio::sync::Notify;
 
 use super::bundles::neighbours::Neighbours;
+use crate::explain::fit::Fit;
 use crate::explain::refusal::Refusal;
-use crate::explain::room::Fit;
 use crate::gang::{Ask, PartnerRef};
 use claims::Claims;
 use fits::Fits;
@@ -166,6 +166,11 @@ impl Witnesses {
         let key = (namespace.to_owned(), gang.to_owned());
         let count = || self.room.fit(asks, needed, own);
         self.fits.get(key, asks, needed, count)
+    }
+
+    /// Whether somebody answers for a `schedulerName`; nothing before all pods were seen.
+    pub(super) fn answers(&self, scheduler: &str) -> Option<bool> {
+        self.room.answers(scheduler)
     }
 
     /// What those that create pods of a workload were told, the last first. `makes` says by kind and name

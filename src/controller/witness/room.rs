@@ -15,7 +15,9 @@ use tokio::sync::Notify;
 
 use crate::controller::run::watch;
 use crate::controller::write::resource;
-use crate::explain::room::{Fit, Held, NodeRoom, Room, Taint};
+use crate::explain::fit::Fit;
+use crate::explain::nodes::{NodeRoom, Taint};
+use crate::explain::room::{Held, Room};
 use crate::gang::Ask;
 use crate::gang::ask::AskingSpec;
 use crate::gang::resources::ResourceList;
@@ -65,6 +67,10 @@ impl WatchedRoom {
     ) -> Option<Fit> {
         let whole = self.is_filled() && !asks.is_empty();
         whole.then(|| self.lock().fit(asks, needed, own))
+    }
+
+    pub(super) fn answers(&self, scheduler: &str) -> Option<bool> {
+        self.is_filled().then(|| self.lock().answers(scheduler))
     }
 
     pub(super) fn clear(&self) {
@@ -176,6 +182,8 @@ fn held(pod: &Pod) -> Option<(String, Held)> {
         node: pod.spec.node_name.clone()?,
         requests: pod.spec.requests()?,
         holder: holder(&pod.metadata),
+        priority: pod.spec.priority.unwrap_or_default(),
+        scheduler: pod.spec.scheduler_name.clone().unwrap_or_default(),
     };
     Some((uid.clone()?, held))
 }

@@ -137,6 +137,11 @@ impl Workload for Job<'_> {
         }
     }
 
+    fn manager(&self) -> Option<&str> {
+        let manager = self.spec.managed_by.as_deref();
+        manager.filter(|_| self.managed_by_other())
+    }
+
     fn read(&self, _unasked: Unasked) -> Reading {
         read::read(self)
     }

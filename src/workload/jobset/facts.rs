@@ -70,7 +70,8 @@ pub(crate) static FACTS: Facts = Facts {
         controller_labels: CONTROLLER_LABELS,
         prepare: |_| Prepared::Known,
         identify,
-        // With its Job or by itself: without a link it is not admitted.
+        // With its Job or by itself: without a link it is not admitted. Whoever sees the whole pod
+        // looks.
         link: |_| LinkState::Linked,
         links: Links::InTemplates,
         plans: None,

@@ -26,7 +26,7 @@ use super::{
     Admit, Facts, GangField, Kind, Life, Origin, Outlook, Reading, Reviewed, SeenPod, Site, Start,
     Unasked, Workload,
 };
-use crate::gang::{Attempt, FieldError, FieldPath, Plan};
+use crate::gang::{Attempt, FieldError, FieldPath, Part, Plan};
 use crate::workload::child;
 
 pub use children::{ChildRef, job, pod};
@@ -76,6 +76,11 @@ impl Workload for JobSet<'_> {
         }
     }
 
+    fn manager(&self) -> Option<&str> {
+        let manager = self.spec.managed_by.as_deref();
+        manager.filter(|_| self.managed_by_other())
+    }
+
     fn read(&self, _unasked: Unasked) -> Reading {
         read::read(self)
     }
@@ -123,6 +128,10 @@ impl Workload for JobSet<'_> {
             starts: vec![start],
             ..Outlook::default()
         }
+    }
+
+    fn awaits(&self, part: &Part) -> Option<String> {
+        order::awaited(self, part)
     }
 
     /// Its Jobs are named after it, the ReplicatedJob and their index.

@@ -106,6 +106,53 @@ impl<'j> Order<'j> {
     }
 }
 
+/// Why JobSet has not made all Jobs of a gang yet, if it waits for another ReplicatedJob. As JobSet
+/// (v0.12) decides it, by its own counts.
+pub(crate) fn awaited(jobset: &JobSet<'_>, part: &Part) -> Option<String> {
+    let jobs = &jobset.spec.replicated_jobs;
+    let counts = |name: &str| {
+        let mut groups = jobset.status.replicated_jobs_status.iter();
+        let group = groups.find(|group| &*group.name == name);
+        group.map_or((0, 0), |g| (g.succeeded, g.failed + g.ready + g.succeeded))
+    };
+    let wanted = |name: &str| {
+        let mut jobs = jobs.iter();
+        jobs.find(|job| &*job.name == name)
+            .map_or(0, |job| job.jobs())
+    };
+    let is_ready = |name: &str| counts(name).1 == wanted(name);
+    for (position, job) in jobs.iter().enumerate() {
+        if !part.roles().iter().any(|role| role.name == *job.name) {
+            continue;
+        }
+        if jobset.in_order()
+            && let Some(first) = jobs.iter().take(position).find(|job| !is_ready(&job.name))
+        {
+            let first = &*first.name;
+            return Some(format!(
+                "its pods are made once {first:?} is ready (startupPolicyOrder: InOrder)"
+            ));
+        }
+        for dependency in job.depends_on.iter() {
+            let (name, complete) = (
+                &*dependency.name,
+                dependency.status.as_deref() == Some("Complete"),
+            );
+            let reached = match complete {
+                true => counts(name).0 == wanted(name),
+                false => is_ready(name),
+            };
+            if !reached {
+                let state = if complete { "complete" } else { "ready" };
+                return Some(format!(
+                    "its pods are made once {name:?} is {state} (dependsOn)"
+                ));
+            }
+        }
+    }
+    None
+}
+
 /// Refuses an order between the members of a bundle.
 pub(crate) fn check_bundles(order: &Order<'_>, parts: &[Part], errors: &mut Vec<FieldError>) {
     let mut bundles: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
@@ -123,5 +170,67 @@ pub(crate) fn check_bundles(order: &Order<'_>, parts: &[Part], errors: &mut Vec<
             "leave one of them out of the bundle, or start them in any order",
             errors,
         );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::workload::{Unasked, Workload};
+
+    /// What the workers of a JobSet wait for that come after others, of which so many Jobs are so far.
+    fn workers_await(status: Value, workers: Value, spec: Value) -> Option<String> {
+        let group = |name: &str, rest: &Value| {
+            let pods = json!({"spec": {"parallelism": 3, "completions": 3}});
+            let mut group = json!({"name": name, "replicas": 2, "template": pods});
+            for (field, value) in rest.as_object().unwrap() {
+                group[field] = value.clone();
+            }
+            group
+        };
+        let mut workers = group("workers", &workers);
+        workers["template"]["metadata"] = json!({"annotations": {"muster.dev/gang-mode": "Gang"}});
+        let mut jobset = json!({
+            "metadata": {"name": "train"},
+            "spec": {"replicatedJobs": [group("prepare", &json!({})), workers]},
+            "status": status,
+        });
+        for (field, value) in spec.as_object().unwrap() {
+            jobset["spec"][field] = value.clone();
+        }
+        let text = jobset.to_string();
+        let jobset: JobSet<'_> = serde_json::from_str(&text).unwrap();
+        let plan = jobset.read(Unasked::NoGang).plan;
+        awaited(&jobset, &plan.parts[0])
+    }
+
+    #[test]
+    fn a_gang_waits_for_what_its_jobs_depend_on_as_jobset_counts_it() {
+        let counts = |ready: u32, succeeded: u32| {
+            let prepare = json!({"name": "prepare", "ready": ready, "succeeded": succeeded});
+            json!({"replicatedJobsStatus": [prepare]})
+        };
+        let on = |status: &str| json!({"dependsOn": [{"name": "prepare", "status": status}]});
+        let depends = |status: Value, on: Value| workers_await(status, on, json!({}));
+        assert_eq!(
+            depends(json!({}), on("Complete")).unwrap(),
+            "its pods are made once \"prepare\" is complete (dependsOn)"
+        );
+        assert_eq!(
+            depends(counts(1, 0), on("Ready")).unwrap(),
+            "its pods are made once \"prepare\" is ready (dependsOn)"
+        );
+        assert_eq!(depends(counts(1, 1), on("Ready")), None);
+        assert!(depends(counts(1, 1), on("Complete")).is_some());
+        assert_eq!(depends(counts(0, 2), on("Complete")), None);
+        assert_eq!(depends(counts(0, 0), json!({})), None);
+        let in_order = json!({"startupPolicy": {"startupPolicyOrder": "InOrder"}});
+        assert_eq!(
+            workers_await(counts(0, 0), json!({}), in_order.clone()).unwrap(),
+            "its pods are made once \"prepare\" is ready (startupPolicyOrder: InOrder)"
+        );
+        assert_eq!(workers_await(counts(2, 0), json!({}), in_order), None);
     }
 }

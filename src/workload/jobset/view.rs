@@ -52,6 +52,13 @@ pub(crate) struct GroupStatus<'a> {
     /// Restarts of single Jobs, by index; only with JobSet's gate RestartJob.
     #[serde(deserialize_with = "or_default")]
     pub(crate) job_restarts: Vec<u32>,
+    /// How many of its Jobs are so far.
+    #[serde(deserialize_with = "or_default")]
+    pub(crate) ready: u64,
+    #[serde(deserialize_with = "or_default")]
+    pub(crate) succeeded: u64,
+    #[serde(deserialize_with = "or_default")]
+    pub(crate) failed: u64,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -98,6 +105,9 @@ pub(crate) struct ReplicatedJob<'a> {
 pub(crate) struct DependsOn<'a> {
     #[serde(borrow)]
     pub(crate) name: Text<'a>,
+    /// `Ready` or `Complete`.
+    #[serde(borrow)]
+    pub(crate) status: Option<Text<'a>>,
 }
 
 #[derive(Debug, Default, Deserialize)]

@@ -113,6 +113,7 @@ pub(crate) fn seen(text: &str, home: &str) -> Option<SeenPod> {
         going: meta.deleting(),
         unscheduled,
         ask: asks.flatten().map(Arc::new),
+        ailment: None,
         own: Some(Arc::new(Own {
             pod: meta.name.as_deref().unwrap_or_default().to_owned(),
             controller: controller.and_then(|owner| {
