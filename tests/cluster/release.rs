@@ -10,6 +10,8 @@ pub enum Release {
     V1_37WithComposites,
     /// With its scheduler's gate off: it binds gangs pod by pod, and says that they are scheduled.
     V1_36HalfOn,
+    /// The same of the newest.
+    V1_37HalfOn,
     /// As it comes: no release serves gangs by default.
     V1_37WithoutGangs,
 }
@@ -35,7 +37,9 @@ impl Release {
     pub fn apiserver_gates(self) -> Option<&'static str> {
         Some(match self {
             Self::V1_37WithoutGangs => return None,
-            Self::V1_35 | Self::V1_36 | Self::V1_36HalfOn | Self::V1_37 => "GenericWorkload=true",
+            Self::V1_35 | Self::V1_36 | Self::V1_36HalfOn | Self::V1_37 | Self::V1_37HalfOn => {
+                "GenericWorkload=true"
+            }
             Self::V1_37WithComposites => {
                 "GenericWorkload=true,TopologyAwareWorkloadScheduling=true,CompositePodGroup=true"
             }
@@ -46,6 +50,7 @@ impl Release {
     pub fn scheduler_gates(self) -> Option<&'static str> {
         match self {
             Self::V1_35 | Self::V1_36 => Some("GenericWorkload=true,GangScheduling=true"),
+            Self::V1_37HalfOn => None,
             _ => self.apiserver_gates(),
         }
     }
@@ -75,7 +80,7 @@ impl Release {
             Self::V1_37WithoutGangs => return None,
             Self::V1_35 => "scheduling.k8s.io/v1alpha1=true",
             Self::V1_36 | Self::V1_36HalfOn => "scheduling.k8s.io/v1alpha2=true",
-            Self::V1_37 => "scheduling.k8s.io/v1beta1=true",
+            Self::V1_37 | Self::V1_37HalfOn => "scheduling.k8s.io/v1beta1=true",
             Self::V1_37WithComposites => {
                 "scheduling.k8s.io/v1beta1=true,scheduling.k8s.io/v1alpha3=true"
             }

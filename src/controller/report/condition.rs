@@ -111,7 +111,12 @@ fn waiting(gangs: &[GangStatus]) -> (Reason, String) {
     let mut message = format!("{}: {cause}", gang.name);
     let more = causes.count() - 1;
     if more > 0 {
-        message.push_str(&format!("; {more} more gangs wait"));
+        let gangs = if more == 1 {
+            "gang waits"
+        } else {
+            "gangs wait"
+        };
+        message.push_str(&format!("; {more} more {gangs}"));
     }
     (Reason::Because(cause.reason()), message)
 }

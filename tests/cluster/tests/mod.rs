@@ -388,6 +388,10 @@ pub fn all() -> Vec<Test> {
         ),
         test_in(
             Home::ThirdParty,
+            operators::ray::a_raycluster_whose_workers_are_refused_says_by_whom,
+        ),
+        test_in(
+            Home::ThirdParty,
             operators::ray::a_raycluster_that_has_shrunk_below_its_quorum_grows_again,
         ),
         test_in(

@@ -1,8 +1,12 @@
 //! Causes that are brought about on purpose, each of which Muster must name, and how soon it does.
 
+mod gang;
+mod lives;
 mod seed;
 mod table;
+pub mod world;
 
+use std::collections::BTreeSet;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -48,9 +52,10 @@ impl Scheduler {
         }
     }
 
-    fn home(self) -> Home {
+    /// Bundles of native gangs are off by default.
+    fn home(self, seed: Seed) -> Home {
         match self {
-            Self::Native => Home::Main,
+            Self::Native if seed != Seed::PartnerRefused => Home::Main,
             _ => Home::Schedulers,
         }
     }
@@ -64,23 +69,33 @@ pub fn all() -> Vec<Test> {
                 continue;
             }
             let name = format!("explain::{}::{}", scheduler.name(), seed.name());
-            tests.push(named(name, scheduler.home(), move |sandbox| {
+            tests.push(named(name, scheduler.home(seed), move |sandbox| {
                 is_named(sandbox, scheduler, seed)
             }));
         }
     }
+    tests.push(named(
+        "explain::an_old_refusal_does_not_time_out_a_resumed_gang".to_owned(),
+        Home::Main,
+        lives::an_old_refusal_does_not_time_out_a_resumed_gang,
+    ));
+    tests.push(named(
+        "explain::what_another_controller_runs_is_left_to_it".to_owned(),
+        Home::Main,
+        lives::what_another_controller_runs_is_left_to_it,
+    ));
     tests
 }
 
 /// The first cause that is told is the one that was brought about.
 async fn is_named(sandbox: Sandbox, scheduler: Scheduler, seed: Seed) -> Result<()> {
+    let sandbox = match (seed, scheduler) {
+        (Seed::GateOff, _) => world::half_on(&sandbox).await?,
+        (Seed::LinkLost, Scheduler::Native) => world::without_links(&sandbox).await?,
+        _ => sandbox,
+    };
     let fact = seed.bring_about(&sandbox, scheduler).await?;
     let (seconds, message) = told(&sandbox, seed, fact).await?;
-    ensure!(
-        message.contains(seed.says()),
-        "{:?} is not in {message:?}",
-        seed.says()
-    );
     println!(
         "{} on {}: {seconds:.1} s: {message}",
         seed.name(),
@@ -99,6 +114,16 @@ async fn is_named(sandbox: Sandbox, scheduler: Scheduler, seed: Seed) -> Result<
 
 /// `muster explain`, with no help of the Muster that runs.
 async fn says_the_same(sandbox: &Sandbox, seed: Seed) -> Result<()> {
+    let said = explained(sandbox).await?;
+    let first = format!("1. {}: ", seed.reason());
+    ensure!(said.contains(&first), "{first:?} is not in {said}");
+    // Of the gang that lacks nothing itself.
+    let partner = seed != Seed::PartnerRefused || said.contains("1. BundleIncomplete: ");
+    ensure!(partner, "no partner is missed in {said}");
+    Ok(())
+}
+
+async fn explained(sandbox: &Sandbox) -> Result<String> {
     let mut command = Command::new(env!("CARGO_BIN_EXE_muster"));
     command
         .args(["explain", "jobset/train", "--namespace", &sandbox.namespace])
@@ -106,28 +131,35 @@ async fn says_the_same(sandbox: &Sandbox, seed: Seed) -> Result<()> {
         .arg(&sandbox.cluster.plane.kubeconfig);
     let output = tokio::task::spawn_blocking(move || command.output()).await??;
     let said = String::from_utf8_lossy(&output.stdout);
-    ensure!(
-        output.status.success() && said.contains(&format!("1. {}: ", seed.reason())),
-        "{said}{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    Ok(())
+    let error = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "{said}{error}");
+    Ok(said.into_owned())
 }
 
+/// How soon it is told, and in which words. Nothing else may be told before.
 async fn told(sandbox: &Sandbox, seed: Seed, fact: Instant) -> Result<(f64, String)> {
     let jobsets = sandbox.api("jobset.x-k8s.io/v1alpha2", "JobSet").await?;
-    sandbox
+    let mut others = BTreeSet::new();
+    let told = sandbox
         .wait_for(seed.reason(), async || {
             let jobset = jobsets.get("train").await?;
             let conditions = jobset.data["status"]["conditions"].as_array().cloned();
             let conditions = conditions.unwrap_or_default();
-            let own = conditions
-                .iter()
-                .find(|c| c["type"] == "muster.dev/GangScheduled");
+            let own = conditions.iter().find(|c| c["type"] == seed.condition());
             let reason = own.and_then(|c| c["reason"].as_str()).unwrap_or("none");
             let message = own.and_then(|c| c["message"].as_str()).unwrap_or_default();
-            ensure!(reason == seed.reason(), "it is {reason}: {message}");
+            let said = reason == seed.reason() && message.contains(seed.says());
+            if !said {
+                others.insert(reason.to_owned());
+            }
+            ensure!(said, "it is {reason}: {message}");
             Ok((fact.elapsed().as_secs_f64(), message.to_owned()))
         })
-        .await
+        .await?;
+    others.retain(|other| {
+        let nothing = ["none", "GangWaiting"].contains(&other.as_str());
+        !nothing && !seed.before().contains(&other.as_str())
+    });
+    ensure!(others.is_empty(), "told before {told:?}: {others:?}");
+    Ok(told)
 }

@@ -3,12 +3,16 @@
 use std::time::Instant;
 
 use anyhow::{Result, ensure};
-use k8s_openapi::api::core::v1::{Node, PersistentVolume, Pod};
+use k8s_openapi::api::core::v1::Node;
 use kube::api::{Api, Patch, PatchParams};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::super::foreign::take_names;
 use super::Scheduler;
+use super::gang::Gang;
+use super::world::{
+    bound_volume, class, no_image, patch_node, quota, taint, unlink, volume, waiting,
+};
 use crate::sandbox::Sandbox;
 
 /// A cause.
@@ -45,10 +49,21 @@ pub enum Seed {
     Failed,
     UnknownQueue,
     ClosedQueue,
+    GateOff,
+    LinkLost,
+    DependsOn,
+    Barrier,
+    Image,
+    UnknownName,
+    PartnerAbsent,
+    PartnerRefused,
+    MayNotPreempt,
+    NobodyLower,
+    JobsRefused,
 }
 
 impl Seed {
-    pub const ALL: [Seed; 31] = [
+    pub const ALL: [Seed; 42] = [
         Self::CpuShort,
         Self::HeldByAnother,
         Self::Scattered,
@@ -80,6 +95,17 @@ impl Seed {
         Self::Failed,
         Self::UnknownQueue,
         Self::ClosedQueue,
+        Self::GateOff,
+        Self::LinkLost,
+        Self::DependsOn,
+        Self::Barrier,
+        Self::Image,
+        Self::UnknownName,
+        Self::PartnerAbsent,
+        Self::PartnerRefused,
+        Self::MayNotPreempt,
+        Self::NobodyLower,
+        Self::JobsRefused,
     ];
 
     /// What was done, the reason that must be told, and words that must be in the message.
@@ -152,6 +178,80 @@ impl Seed {
             Self::Failed => ("failed after it waited", "GangEnded", "has ended"),
             Self::UnknownQueue => ("unknown queue", "QueueUnusable", "does not exist"),
             Self::ClosedQueue => ("closed queue", "QueueUnusable", "closed"),
+            Self::GateOff => (
+                "the scheduler's feature gate is off",
+                "GangBroken",
+                "look whether kube-scheduler runs with the feature gate GenericWorkload",
+            ),
+            Self::LinkLost => ("link lost", "LinkLost", "not linked to the gang"),
+            Self::DependsOn => (
+                "dependsOn",
+                "DependencyPending",
+                "its pods are made once \"prepare\" is complete (dependsOn)",
+            ),
+            Self::Barrier => (
+                "placed, and waits at its start barrier",
+                "BarrierWaiting",
+                "until all members have started",
+            ),
+            Self::Image => (
+                "placed, and cannot pull its image",
+                "GangScheduled",
+                "cannot pull an image, which is not a matter of scheduling",
+            ),
+            Self::UnknownName => (
+                "unknown schedulerName",
+                "SchedulerAbsent",
+                "does one answer for schedulerName \"nobody\"?",
+            ),
+            Self::PartnerAbsent => (
+                "partner of the bundle missing",
+                "BundleIncomplete",
+                "/other: it does not exist, or does not name",
+            ),
+            Self::PartnerRefused => (
+                "pods of the bundle's other gang refused",
+                "ServiceAccountMissing",
+                "0 of 1 pods exist",
+            ),
+            Self::MayNotPreempt => (
+                "may not preempt",
+                "InsufficientResources",
+                "/holder (0), but preemptionPolicy is Never",
+            ),
+            Self::NobodyLower => (
+                "nobody of lower priority",
+                "InsufficientResources",
+                "no pod of lower priority than 1000 holds any",
+            ),
+            Self::JobsRefused => (
+                "quota on Jobs",
+                "QuotaExceeded",
+                "0 of 3 pods exist; the others are refused by a ResourceQuota: exceeded quota: small",
+            ),
+        }
+    }
+
+    /// The condition that tells it.
+    pub fn condition(self) -> &'static str {
+        match self {
+            Self::Barrier => "muster.dev/StartBarrier",
+            _ => "muster.dev/GangScheduled",
+        }
+    }
+
+    /// What is true before the fact, and may still be told then.
+    pub fn before(self) -> &'static [&'static str] {
+        match self {
+            Self::Image => &["GangScheduled"],
+            // Until the Job controller has replaced those that are gone.
+            Self::Preempted => &["GangScheduled", "PodsMissing"],
+            Self::QuotaThenCpu => &["QuotaExceeded"],
+            Self::ForeignObject => &["GangSuspended"],
+            Self::Failed | Self::GateOff | Self::TimedOut | Self::LinkLost => {
+                &["InsufficientResources"]
+            }
+            _ => &[],
         }
     }
 
@@ -167,10 +267,13 @@ impl Seed {
         self.facts().2
     }
 
-    /// Whether a gang waits that can be looked at from outside: queues are not.
+    /// Whether a gang waits that can be looked at from outside: queues and other workloads are not.
     pub fn is_a_wait(self) -> bool {
-        let queue = matches!(self, Self::UnknownQueue | Self::ClosedQueue);
-        !self.reason().starts_with("Gang") && !queue
+        let elsewhere = matches!(
+            self,
+            Self::UnknownQueue | Self::ClosedQueue | Self::PartnerAbsent | Self::Barrier
+        );
+        !self.reason().starts_with("Gang") && !elsewhere
     }
 
     /// As part of a test's name.
@@ -194,7 +297,21 @@ impl Seed {
             | Self::KueueSuspends
             | Self::TimedOut
             | Self::Failed
-            | Self::Preempted => scheduler == Native,
+            | Self::GateOff
+            | Self::DependsOn
+            | Self::Barrier
+            | Self::Image
+            | Self::JobsRefused => scheduler == Native,
+            // Others have one name only, and refuse another at apply.
+            Self::UnknownName => matches!(scheduler, Native | Coscheduling),
+            // KAI's link cannot be taken away.
+            Self::LinkLost => scheduler != Kai,
+            // Who can bundle gangs of several workloads.
+            Self::PartnerAbsent => matches!(scheduler, Volcano | Koordinator),
+            Self::PartnerRefused => scheduler != Coscheduling,
+            Self::Preempted | Self::MayNotPreempt => {
+                matches!(scheduler, Native | Coscheduling | Koordinator)
+            }
             // Refused at apply elsewhere.
             Self::Gate => matches!(scheduler, Native | Coscheduling),
             // Constraints between pods and volumes are only in the scheduler's words.
@@ -213,6 +330,7 @@ impl Seed {
             | Self::Cordoned
             | Self::Taint
             | Self::Quota
+            | Self::NobodyLower
             | Self::ServiceAccount => true,
         }
     }
@@ -367,29 +485,11 @@ spec: {limits: [{type: Pod, max: {cpu: 500m}}]}
                     .spec("terminationGracePeriodSeconds", json!(0));
                 patient.apply(sandbox).await?;
                 sandbox.all_bound(3).await?;
-                let class = format!("{}-high", sandbox.namespace);
-                let high = format!(
-                    "{{apiVersion: scheduling.k8s.io/v1, kind: PriorityClass, metadata: {{name: \
-                     {class}}}, value: 1000}}"
-                );
-                sandbox.apply(&high).await?;
+                let class = class(sandbox, 1000, "PreemptLowerPriority").await?;
                 let important = Gang::on(scheduler).named("important").pods(1).cpu("3");
-                let important = important.spec("priorityClassName", json!(class));
-                important.apply(sandbox).await?;
+                important.class(&class).apply(sandbox).await?;
                 // The Job controller replaces them in its own time.
-                sandbox
-                    .wait_for("three pods that wait", async || {
-                        let pods = sandbox.pods().await?;
-                        let waits = |pod: &&Pod| {
-                            let spec = pod.spec.as_ref();
-                            let going = pod.metadata.deletion_timestamp.is_some();
-                            spec.is_some_and(|spec| spec.node_name.is_none()) && !going
-                        };
-                        let waiting = pods.iter().filter(waits).count();
-                        ensure!(waiting == 3, "{waiting} wait");
-                        Ok(())
-                    })
-                    .await?;
+                waiting(sandbox, 3).await?;
                 Ok(Instant::now())
             }
             Self::QuotaThenCpu => {
@@ -477,211 +577,93 @@ spec: {limits: [{type: Pod, max: {cpu: 500m}}]}
                     .apply(sandbox)
                     .await
             }
+            Self::GateOff => {
+                sandbox.nodes(1, 2).await?;
+                gang.apply(sandbox).await?;
+                sandbox.all_bound(2).await?;
+                Ok(Instant::now())
+            }
+            Self::LinkLost => {
+                sandbox.nodes(1, 2).await?;
+                // On native it is a field, which never changes: there nobody links pods at all.
+                if scheduler == Scheduler::Native {
+                    return gang.cpu("3").apply(sandbox).await;
+                }
+                gang.apply(sandbox).await?;
+                let pod = waiting(sandbox, 3).await?.remove(0);
+                unlink(sandbox, &pod, scheduler).await
+            }
+            Self::DependsOn => {
+                sandbox.nodes(1, 4).await?;
+                let prepare = json!({"template": {"metadata": {"annotations": {
+                    "muster.dev/gang-mode": "Off"}}}});
+                let after = json!([{"name": "prepare", "status": "Complete"}]);
+                gang.apart()
+                    .after("prepare", prepare, json!({}))
+                    .group("dependsOn", after)
+                    .apply(sandbox)
+                    .await
+            }
+            Self::Barrier => {
+                sandbox.nodes(1, 4).await?;
+                // One of them does not come up.
+                let held = json!({"metadata": {"annotations": {"fake/hold": "true"}}});
+                gang.after("slow", json!({}), held)
+                    .annotated("muster.dev/start-barrier: 60s")
+                    .apply(sandbox)
+                    .await?;
+                sandbox.all_bound(4).await?;
+                Ok(Instant::now())
+            }
+            Self::Image => {
+                sandbox.nodes(1, 3).await?;
+                gang.held().apply(sandbox).await?;
+                sandbox.all_bound(3).await?;
+                no_image(sandbox).await?;
+                Ok(Instant::now())
+            }
+            Self::UnknownName => {
+                // Too small besides: what comes first is that nobody looks.
+                sandbox.nodes(1, 2).await?;
+                gang.spec("schedulerName", json!("nobody"))
+                    .apply(sandbox)
+                    .await
+            }
+            Self::PartnerAbsent => {
+                sandbox.nodes(1, 4).await?;
+                gang.annotated("muster.dev/bundle: ring, muster.dev/bundle-with: other")
+                    .apply(sandbox)
+                    .await
+            }
+            Self::PartnerRefused => {
+                sandbox.nodes(1, 4).await?;
+                let nobody = json!({"spec": {"serviceAccountName": "nobody"}});
+                gang.apart()
+                    .after("other", json!({}), nobody)
+                    .annotated("muster.dev/bundle: ring")
+                    .apply(sandbox)
+                    .await
+            }
+            Self::MayNotPreempt => {
+                sandbox.nodes(1, 3).await?;
+                gang.clone().named("holder").apply(sandbox).await?;
+                sandbox.all_bound(3).await?;
+                let class = class(sandbox, 1000, "Never").await?;
+                gang.class(&class).apply(sandbox).await
+            }
+            Self::NobodyLower => {
+                sandbox.nodes(1, 3).await?;
+                let class = class(sandbox, 1000, "PreemptLowerPriority").await?;
+                let gang = gang.class(&class);
+                gang.clone().named("holder").apply(sandbox).await?;
+                sandbox.all_bound(3).await?;
+                gang.apply(sandbox).await
+            }
+            Self::JobsRefused => {
+                sandbox.nodes(1, 4).await?;
+                quota(sandbox, "count/jobs.batch", "0").await?;
+                gang.apply(sandbox).await
+            }
         }
     }
-}
-
-/// A JobSet that is one gang.
-#[derive(Debug, Clone)]
-struct Gang {
-    name: String,
-    scheduler: Scheduler,
-    annotations: String,
-    labels: Value,
-    pods: u32,
-    requests: Value,
-    spec: Value,
-    pod_labels: Value,
-    suspend: bool,
-    deadline: Option<u32>,
-    backoff: u32,
-}
-
-impl Gang {
-    fn on(scheduler: Scheduler) -> Self {
-        Self {
-            name: "train".to_owned(),
-            scheduler,
-            annotations: String::new(),
-            labels: json!({}),
-            pods: 3,
-            requests: json!({"cpu": "1"}),
-            spec: json!({}),
-            pod_labels: json!({}),
-            suspend: false,
-            deadline: None,
-            backoff: 0,
-        }
-    }
-
-    fn named(mut self, name: &str) -> Self {
-        self.name = name.to_owned();
-        self
-    }
-
-    fn pods(mut self, pods: u32) -> Self {
-        self.pods = pods;
-        self
-    }
-
-    fn cpu(self, cpu: &str) -> Self {
-        self.requests(json!({"cpu": cpu}))
-    }
-
-    fn requests(mut self, requests: Value) -> Self {
-        self.requests = requests;
-        self
-    }
-
-    fn spec(mut self, field: &str, value: Value) -> Self {
-        self.spec[field] = value;
-        self
-    }
-
-    fn labels(mut self, labels: Value) -> Self {
-        self.pod_labels = labels;
-        self
-    }
-
-    fn annotated(mut self, annotations: &str) -> Self {
-        self.annotations = format!(", {annotations}");
-        self
-    }
-
-    fn suspended(mut self) -> Self {
-        self.suspend = true;
-        self
-    }
-
-    fn queued(mut self, queue: &str) -> Self {
-        self.labels = json!({"kueue.x-k8s.io/queue-name": queue});
-        self
-    }
-
-    fn deadline(mut self, seconds: u32) -> Self {
-        self.deadline = Some(seconds);
-        self
-    }
-
-    fn backoff(mut self, backoff: u32) -> Self {
-        self.backoff = backoff;
-        self
-    }
-
-    async fn apply(&self, sandbox: &Sandbox) -> Result<Instant> {
-        let mut spec = self.spec.clone();
-        spec["restartPolicy"] = json!("Never");
-        let mut resources = json!({"requests": self.requests});
-        if self.requests.get("example.com/gpu").is_some() {
-            resources["limits"] = json!({"example.com/gpu": "1"});
-        }
-        spec["containers"] = json!([{"name": "main", "image": "train", "resources": resources}]);
-        let mut job = json!({
-            "parallelism": self.pods, "completions": self.pods, "backoffLimit": self.backoff,
-            "template": {"metadata": {"labels": self.pod_labels}, "spec": spec},
-        });
-        if let Some(seconds) = self.deadline {
-            job["activeDeadlineSeconds"] = json!(seconds);
-        }
-        let group = json!({"name": "workers", "replicas": 1, "template": {"spec": job}});
-        let jobset = format!(
-            "
-apiVersion: jobset.x-k8s.io/v1alpha2
-kind: JobSet
-metadata:
-  name: {}
-  labels: {}
-  annotations: {{muster.dev/gang-mode: Gang, muster.dev/scheduler: {}{}}}
-spec: {}
-",
-            self.name,
-            self.labels,
-            self.scheduler.name(),
-            self.annotations,
-            json!({"suspend": self.suspend, "replicatedJobs": [group]}),
-        );
-        sandbox.apply(&jobset).await?;
-        Ok(Instant::now())
-    }
-}
-
-async fn patch_node(sandbox: &Sandbox, node: &str, patch: Value) -> Result<()> {
-    let api: Api<Node> = Api::all(sandbox.client());
-    api.patch(node, &PatchParams::default(), &Patch::Merge(patch))
-        .await?;
-    Ok(())
-}
-
-/// Adds a taint to those that a test's node has.
-async fn taint(sandbox: &Sandbox, node: &str) -> Result<()> {
-    let args = ["taint", "node", node, "gpu=only:NoSchedule"];
-    let done = sandbox.kubectl(&args, "").await?;
-    ensure!(done.status.success(), "cannot taint {node}");
-    Ok(())
-}
-
-fn volume() -> Value {
-    json!([{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}])
-}
-
-/// A claim that is bound to a volume of another zone.
-async fn bound_volume(sandbox: &Sandbox) -> Result<()> {
-    let name = format!("{}-data", sandbox.namespace);
-    let volume = format!(
-        "
-apiVersion: v1
-kind: PersistentVolume
-metadata: {{name: {name}}}
-spec:
-  capacity: {{storage: 1Gi}}
-  accessModes: [ReadWriteMany]
-  storageClassName: ''
-  hostPath: {{path: /data}}
-  claimRef: {{name: data, namespace: {}}}
-  nodeAffinity:
-    required:
-      nodeSelectorTerms: [{{matchExpressions: [{{key: zone, operator: In, values: [far]}}]}}]
----
-apiVersion: v1
-kind: PersistentVolumeClaim
-metadata: {{name: data, annotations: {{pv.kubernetes.io/bind-completed: 'yes'}}}}
-spec:
-  accessModes: [ReadWriteMany]
-  storageClassName: ''
-  volumeName: {name}
-  resources: {{requests: {{storage: 1Gi}}}}
-",
-        sandbox.namespace
-    );
-    sandbox.apply(&volume).await?;
-    // No controller binds volumes here: what it would write is written by the test.
-    let bound = Patch::Merge(json!({"status": {"phase": "Bound"}}));
-    let params = PatchParams::default();
-    let claims = sandbox.api("v1", "PersistentVolumeClaim").await?;
-    claims.patch_status("data", &params, &bound).await?;
-    let volumes: Api<PersistentVolume> = Api::all(sandbox.client());
-    volumes.patch_status(&name, &params, &bound).await?;
-    Ok(())
-}
-
-/// No controller counts quotas here: what it would write at first is written by the test.
-async fn quota(sandbox: &Sandbox, resource: &str, most: &str) -> Result<()> {
-    let quota = format!(
-        "
-apiVersion: v1
-kind: ResourceQuota
-metadata: {{name: small}}
-spec: {{hard: {{{resource}: '{most}'}}}}
-"
-    );
-    sandbox.apply(&quota).await?;
-    let quotas = sandbox.api("v1", "ResourceQuota").await?;
-    let before = quotas.get("small").await?;
-    let used = before.data["status"]["used"][resource].as_str();
-    let used = used.unwrap_or("0").to_owned();
-    let status = json!({"status": {"hard": {resource: most}, "used": {resource: used}}});
-    quotas
-        .patch_status("small", &PatchParams::default(), &Patch::Merge(status))
-        .await?;
-    Ok(())
 }

@@ -9,6 +9,7 @@ use kube::ResourceExt as _;
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
 
+use super::super::explain::world::quota;
 use super::super::lws::{is_bound, pod_group};
 use super::{gang, origins};
 use crate::sandbox::{Sandbox, refused};
@@ -103,6 +104,17 @@ pub async fn a_raycluster_starts_as_a_gang_and_grows_pod_by_pod(sandbox: Sandbox
     sandbox.nodes(1, 1).await?;
     sandbox.all_ready(6).await?;
     sandbox.leaves_nothing("raycluster", "ray").await
+}
+
+/// KubeRay tells it in words of its own.
+pub async fn a_raycluster_whose_workers_are_refused_says_by_whom(sandbox: Sandbox) -> Result<()> {
+    sandbox.nodes(1, 8).await?;
+    quota(&sandbox, "pods", "2").await?;
+    sandbox.apply(&raycluster(&gang(4), &gang(4))).await?;
+    let note = sandbox.told_of("RayCluster", "GangWaiting").await?;
+    let why = "2 of 4 pods exist; the others are refused by a ResourceQuota: exceeded quota: small";
+    ensure!(note.contains(why), "{note}");
+    Ok(())
 }
 
 /// As Ray's autoscaler does it with workers that have nothing to do.

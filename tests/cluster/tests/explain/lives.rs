@@ -1,0 +1,53 @@
+//! What is said of workloads that live on after they waited, or that somebody else runs.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, ensure};
+use serde_json::json;
+
+use super::gang::Gang;
+use super::world::quota;
+use super::{Scheduler, Seed, explained, told};
+use crate::sandbox::Sandbox;
+
+const LIMIT: Duration = Duration::from_secs(8);
+
+/// Events outlive what they tell of by an hour, and one that is told again keeps the time of the first.
+pub async fn an_old_refusal_does_not_time_out_a_resumed_gang(sandbox: Sandbox) -> Result<()> {
+    sandbox.nodes(1, 2).await?;
+    quota(&sandbox, "pods", "2").await?;
+    let limit = "muster.dev/timeout: 8s, muster.dev/timeout-action: Suspend";
+    let gang = Gang::on(Scheduler::Native).annotated(limit);
+    gang.apply(&sandbox).await?;
+    told(&sandbox, Seed::Quota, Instant::now()).await?;
+    let message = sandbox.condition("GangTimedOut").await?;
+    ensure!(message.contains("to resume it: kubectl patch"), "{message}");
+    // Refused as before, and so by the same event.
+    let resumed = Instant::now();
+    let resume = json!({"spec": {"suspend": false}});
+    sandbox.patch_jobset(resume.clone()).await?;
+    sandbox.condition("QuotaExceeded").await?;
+    sandbox.condition("GangTimedOut").await?;
+    let waited = resumed.elapsed();
+    ensure!(waited >= LIMIT, "suspended again after {waited:?}");
+    // Not refused any more: what was refused is no part of this wait.
+    quota(&sandbox, "pods", "9").await?;
+    let resumed = Instant::now();
+    sandbox.patch_jobset(resume).await?;
+    sandbox.condition("InsufficientResources").await?;
+    sandbox.condition("GangTimedOut").await?;
+    let waited = resumed.elapsed();
+    ensure!(waited >= LIMIT, "suspended a third time after {waited:?}");
+    Ok(())
+}
+
+/// Its status is written by whoever runs it, so that there is no condition: `muster explain` says it.
+pub async fn what_another_controller_runs_is_left_to_it(sandbox: Sandbox) -> Result<()> {
+    sandbox.nodes(1, 4).await?;
+    let gang = Gang::on(Scheduler::Native).managed_by("kueue.x-k8s.io/multikueue");
+    gang.suspended().queued("team").apply(&sandbox).await?;
+    let said = explained(&sandbox).await?;
+    let who = "kueue.x-k8s.io/multikueue runs it (spec.managedBy), so Muster leaves it alone";
+    ensure!(said.contains(who), "{said}");
+    Ok(())
+}
