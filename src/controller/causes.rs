@@ -12,7 +12,7 @@ use super::decide::{Actions, GangStatus, State};
 use super::report::events::FIRST_WORDS;
 use super::witness::{Need, Witnesses};
 use crate::explain::refusal::Refusal;
-use crate::explain::{Answer, Cause, causes};
+use crate::explain::{Answer, Cause, Evidence, causes};
 use crate::gang::Ask;
 use crate::scheduler;
 use crate::workload::{SeenPod, Workload};
@@ -25,6 +25,10 @@ const MOMENT: Duration = Duration::from_secs(5);
 
 /// Of a gang that has neither an object nor a pod, refusals so old count. Controllers try again sooner.
 const OBJECTLESS: Duration = Duration::from_secs(120);
+
+/// Pods that came no longer ago are followed by others: that one is missing says nothing then. A second
+/// more than it takes, because the API tells full seconds.
+const STILL_COMING: Duration = Duration::from_secs(3);
 
 /// A workload, as far as its gangs' causes need it.
 pub(super) struct Case<'a> {
@@ -87,6 +91,9 @@ impl Case<'_> {
                 let of = (self.namespace, gang.name.as_str());
                 known.fit = witnesses.fit(of, &known.asks, needed, own.as_deref());
                 known.answer = answer(&known.asks, witnesses);
+            }
+            if is_being_made(known, gang.newest) {
+                continue;
             }
             let asked = known.asks.iter().flat_map(|(ask, _)| &ask.claims);
             known.claims = no_claims
@@ -164,6 +171,14 @@ fn answer(asks: &[(Arc<Ask>, u32)], witnesses: &Witnesses) -> Answer {
     }
 }
 
+/// Whether the pods that a gang lacks are likely on their way: others came a moment ago, and nothing else
+/// says why they are missing.
+fn is_being_made(known: &Evidence, newest: Option<Duration>) -> bool {
+    let lacks = known.live < known.quorum as usize;
+    let silent = known.refusals.is_empty() && known.unlinked == 0 && known.awaits.is_none();
+    lacks && silent && newest.is_some_and(|newest| newest < STILL_COMING)
+}
+
 fn lacks_pods(gang: &GangStatus) -> bool {
     gang.state != State::Scheduled && gang.live < gang.quorum as usize
 }
@@ -185,6 +200,23 @@ mod tests {
         assert_eq!(count(Some(60)), 2);
         assert_eq!(count(Some(7200)), 3);
         assert_eq!(count(None), 2);
+    }
+
+    #[test]
+    fn pods_that_are_still_being_made_are_not_missing() {
+        let mut known = Evidence {
+            quorum: 3,
+            live: 2,
+            ..Evidence::default()
+        };
+        let ago = |seconds| Some(Duration::from_secs(seconds));
+        assert!(is_being_made(&known, ago(1)));
+        assert!(!is_being_made(&known, ago(5)));
+        assert!(!is_being_made(&known, None), "none has come at all");
+        known.refusals = vec![Refusal::read("x", None, None)];
+        assert!(!is_being_made(&known, ago(1)));
+        (known.refusals, known.live) = (Vec::new(), 3);
+        assert!(!is_being_made(&known, ago(1)));
     }
 
     /// Else a workload that is resumed would be suspended at once for what was refused an hour ago.

@@ -55,6 +55,8 @@ pub struct GangStatus {
     pub pending: BTreeSet<String>,
     /// How long the gang's object has existed; where it has none, its oldest pod.
     pub age: Option<Duration>,
+    /// How long ago its last pod came.
+    pub newest: Option<Duration>,
     /// How long a member has waited for a node. Not the gang's age: its pods may come late, as those
     /// of a ReplicatedJob that depends on another, and a gang that has run may wait again.
     pub waited: Option<Duration>,
@@ -97,6 +99,7 @@ impl GangStatus {
             imageless: 0,
             pending: BTreeSet::new(),
             age: None,
+            newest: None,
             waited: None,
         }
     }
@@ -180,6 +183,7 @@ pub(super) fn status(
             .filter(|pod| pod.ailment == Some(Ailment::NoImage))
             .count(),
         waited: pods_age(members.now().filter(pending)),
+        newest: members.now().filter_map(|pod| pod.created).max().map(since),
         // Also those that are being deleted: a member is lost when it is gone.
         pending: members
             .of_round()

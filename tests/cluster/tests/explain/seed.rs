@@ -584,10 +584,12 @@ spec: {limits: [{type: Pod, max: {cpu: 500m}}]}
                 Ok(Instant::now())
             }
             Self::LinkLost => {
+                // Without room: a pod without a link would start alone.
                 sandbox.nodes(1, 2).await?;
+                let gang = gang.cpu("3");
                 // On native it is a field, which never changes: there nobody links pods at all.
                 if scheduler == Scheduler::Native {
-                    return gang.cpu("3").apply(sandbox).await;
+                    return gang.apply(sandbox).await;
                 }
                 gang.apply(sandbox).await?;
                 let pod = waiting(sandbox, 3).await?.remove(0);

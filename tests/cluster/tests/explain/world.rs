@@ -106,7 +106,8 @@ pub async fn class(sandbox: &Sandbox, value: i32, policy: &str) -> Result<String
     Ok(name)
 }
 
-/// Waits until so many pods that wait exist, and are not about to go.
+/// Waits until so many pods of the gang exist that wait, and are not about to go. Placeholders of a
+/// scheduler have other names.
 pub async fn waiting(sandbox: &Sandbox, count: usize) -> Result<Vec<Pod>> {
     sandbox
         .wait_for(&format!("{count} pods that wait"), async || {
@@ -114,7 +115,9 @@ pub async fn waiting(sandbox: &Sandbox, count: usize) -> Result<Vec<Pod>> {
             pods.retain(|pod| {
                 let spec = pod.spec.as_ref();
                 let going = pod.metadata.deletion_timestamp.is_some();
-                spec.is_some_and(|spec| spec.node_name.is_none()) && !going
+                let own = pod.metadata.name.as_deref().unwrap_or_default();
+                let waits = spec.is_some_and(|spec| spec.node_name.is_none()) && !going;
+                waits && own.starts_with("train-")
             });
             ensure!(pods.len() == count, "{} wait", pods.len());
             Ok(pods)
