@@ -110,6 +110,7 @@ fn pod(index: u32, number: u32, attempt: u32, phase: PodPhase) -> SeenPod {
         going: false,
         unscheduled: None,
         ask: None,
+        ailment: None,
         own: None,
     }
 }

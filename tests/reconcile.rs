@@ -76,6 +76,7 @@ fn pod(index: u32, attempt: u32, phase: PodPhase) -> SeenPod {
             message: "no room".into(),
         }),
         ask: None,
+        ailment: None,
         own: None,
     }
 }

@@ -102,6 +102,11 @@ async fn is_named(sandbox: Sandbox, scheduler: Scheduler, seed: Seed) -> Result<
         scheduler.name()
     );
     table::note(scheduler, seed, seconds, &message)?;
+    if let Some(placed) = seed.is_placed() {
+        sandbox.condition("GangScheduled").await?;
+        let said = explained(&sandbox).await?;
+        ensure!(said.contains(placed), "{placed:?} is not in {said}");
+    }
     if seed.is_a_wait() {
         says_the_same(&sandbox, scheduler, seed).await?;
     }

@@ -240,6 +240,17 @@ impl Seed {
         }
     }
 
+    /// What `muster explain` says where all gangs are placed and pods do not run all the same.
+    pub fn is_placed(self) -> Option<&'static str> {
+        match self {
+            Self::Barrier => {
+                Some("all gangs are placed; at the start barrier main containers wait")
+            }
+            Self::Image => Some("all gangs are placed; 3 pod(s) cannot pull an image"),
+            _ => None,
+        }
+    }
+
     /// What is true before the fact, and may still be told then.
     pub fn before(self) -> &'static [&'static str] {
         match self {
