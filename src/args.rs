@@ -217,8 +217,9 @@ pub struct Serve {
     #[arg(long, env = "MUSTER_BARRIER_LISTEN", default_value = "0.0.0.0:8444")]
     pub(crate) barrier_listen: SocketAddr,
 
-    /// Where pods find it, as host:port, several with commas. Without it: the Service muster in the
-    /// namespace of Muster's own objects
+    /// Where pods find it, as host:port, several with commas. Without it: the Service
+    /// muster-barrier in the namespace of Muster's own objects. A pod asks one of the addresses behind
+    /// it, and holds another one ready
     #[arg(long, env = "MUSTER_BARRIER_SERVER", value_name = "HOST:PORT")]
     pub(crate) barrier_server: Option<String>,
 

@@ -96,7 +96,7 @@ pub async fn run(args: Serve) -> Result<(), ServeError> {
     let certificates = match &keeper {
         Some(keeper) => Certificates::open(Source::Memory {
             signer: keeper.signer(),
-            subject: Subject::default(),
+            subject: Subject::within(&args.namespace),
         })?,
         None => certificates(args.tls_dir.as_deref())?,
     };
@@ -145,7 +145,7 @@ pub async fn run(args: Serve) -> Result<(), ServeError> {
             Some(_) => None,
             None => Some(OwnImage::new(client.clone(), &args)),
         };
-        let service = || format!("muster.{}.svc:8444", args.namespace);
+        let service = || format!("muster-barrier.{}.svc:8444", args.namespace);
         let server = args.barrier_server.clone().unwrap_or_else(service);
         let kept = keep_wait_container(image, server, certificates, Arc::clone(&cluster));
         background.spawn("container of start barriers", kept);
