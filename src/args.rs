@@ -217,9 +217,9 @@ pub struct Serve {
     #[arg(long, env = "MUSTER_BARRIER_LISTEN", default_value = "0.0.0.0:8444")]
     pub(crate) barrier_listen: SocketAddr,
 
-    /// Where pods find it, as host:port, several with commas. Without it: the Service
-    /// muster-barrier in the namespace of Muster's own objects. A pod asks one of the addresses behind
-    /// it, and holds another one ready
+    /// Where pods find it, as host:port: several with commas, and those to ask only where the others
+    /// cannot be reached after a semicolon. A pod asks one of the first, and holds another one ready.
+    /// Without it: each replica behind the Service muster-barrier, and then the Service muster
     #[arg(long, env = "MUSTER_BARRIER_SERVER", value_name = "HOST:PORT")]
     pub(crate) barrier_server: Option<String>,
 

@@ -24,8 +24,8 @@ use tokio_rustls::client::TlsStream;
 use super::line::{Answer, LATE, Lines, Question, WAIT, When, provider};
 use super::wait::{Error, over};
 
-/// For a connection.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// For a connection. A name server may still tell addresses that are gone.
+const PATIENCE: Duration = Duration::from_secs(1);
 /// For the handshake: where a replica is gone, all who waited there come to another one at once, and who
 /// gives up too soon only comes again.
 const HANDSHAKE: Duration = Duration::from_secs(10);
@@ -46,7 +46,8 @@ pub(super) enum Heard {
 
 /// The replicas of Muster, and by what they are known.
 pub(super) struct Replicas {
-    servers: Vec<String>,
+    /// `host:port`, in the order in which they are tried; those of one rank are equals.
+    servers: Vec<Vec<String>>,
     tls: TlsConnector,
 }
 
@@ -55,6 +56,7 @@ pub(super) struct Replicas {
 pub(super) struct Place {
     address: SocketAddr,
     name: ServerName<'static>,
+    rank: usize,
 }
 
 /// A connection to one of them.
@@ -64,7 +66,8 @@ pub(super) struct Line {
 }
 
 impl Replicas {
-    /// `servers` are `host:port`, with commas between them; `ca` is PEM.
+    /// `servers` are `host:port`, with commas between them, and a semicolon before those that are only
+    /// asked where the others cannot be reached; `ca` is PEM.
     pub(super) fn new(servers: &str, ca: &str) -> Result<Self, Error> {
         let failed = |error: String| Error::Replicas(error);
         let mut roots = RootCertStore::empty();
@@ -80,7 +83,10 @@ impl Replicas {
             .with_root_certificates(roots)
             .with_no_client_auth();
         Ok(Self {
-            servers: servers.split(',').map(str::to_owned).collect(),
+            servers: servers
+                .split(';')
+                .map(|equals| equals.split(',').map(str::to_owned).collect())
+                .collect(),
             tls: TlsConnector::from(Arc::new(config)),
         })
     }
@@ -133,7 +139,7 @@ impl Replicas {
 
     /// The first that can be asked.
     async fn connect_first(&self, question: &Question) -> io::Result<Line> {
-        let mut failed = io::Error::other("there is none");
+        let mut failed = io::Error::other("none is found by its name");
         for place in self.places().await? {
             match self.connect(&place, question).await {
                 Ok(line) => return Ok(line),
@@ -163,9 +169,12 @@ impl Replicas {
             }
             tokio::time::sleep(pause.mul_f64(0.5 + random())).await;
             pause = (pause * 2).min(most);
-            // The two addresses of one replica in a network with two families are not two replicas.
+            // Not the two addresses of one replica in a network with two families, and not one that may
+            // stand for any replica.
             let other = |place: &&Place| {
-                place.address != first && place.address.is_ipv4() == first.is_ipv4()
+                place.rank == 0
+                    && place.address != first
+                    && place.address.is_ipv4() == first.is_ipv4()
             };
             let places = self.places().await.unwrap_or_default();
             if let Some(place) = places.iter().find(other) {
@@ -174,29 +183,19 @@ impl Replicas {
         }
     }
 
-    /// Where they are now, in any order. Behind the name of a headless Service is one address for each.
+    /// Where they are now, equals in any order. Behind the name of a headless Service is one address for
+    /// each.
     pub(super) async fn places(&self) -> io::Result<Vec<Place>> {
         let mut places = Vec::new();
-        for server in &self.servers {
-            let host = server.rsplit_once(':').map_or(&**server, |(host, _)| host);
-            let host = host.trim_start_matches('[').trim_end_matches(']');
-            let name = ServerName::try_from(host.to_owned());
-            let name = name.map_err(|error: InvalidDnsNameError| io::Error::other(error))?;
-            let found = tokio::time::timeout(HANDSHAKE, tokio::net::lookup_host(server));
-            let Ok(Ok(found)) = found.await else {
-                continue;
-            };
-            places.extend(found.map(|address| Place {
-                address,
-                name: name.clone(),
-            }));
+        for (rank, equals) in self.servers.iter().enumerate() {
+            let mut found = Vec::new();
+            for server in equals {
+                found.extend(look_up(server, rank).await?);
+            }
+            let from = (random() * found.len() as f64) as usize;
+            found.rotate_left(from);
+            places.extend(found);
         }
-        if places.is_empty() {
-            let all = self.servers.join(",");
-            return Err(io::Error::other(format!("{all} is not found")));
-        }
-        let from = (random() * places.len() as f64) as usize;
-        places.rotate_left(from);
         Ok(places)
     }
 
@@ -217,6 +216,24 @@ impl Replicas {
             lines: Lines::new(shaken.await.map_err(io::Error::from)??),
         })
     }
+}
+
+/// Nowhere, where the name is not found.
+async fn look_up(server: &str, rank: usize) -> io::Result<Vec<Place>> {
+    let host = server.rsplit_once(':').map_or(server, |(host, _)| host);
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    let name = ServerName::try_from(host.to_owned());
+    let name = name.map_err(|error: InvalidDnsNameError| io::Error::other(error))?;
+    let found = tokio::time::timeout(HANDSHAKE, tokio::net::lookup_host(server));
+    let Ok(Ok(found)) = found.await else {
+        return Ok(Vec::new());
+    };
+    let place = |address| Place {
+        address,
+        name: name.clone(),
+        rank,
+    };
+    Ok(found.map(place).collect())
 }
 
 impl Line {

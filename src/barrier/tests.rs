@@ -258,6 +258,25 @@ async fn who_is_held_ready_is_told_once_he_asks() {
     assert_eq!(second.hear(is_late).await.unwrap(), Answer::Open);
 }
 
+/// A name server tells for a while of replicas that are gone.
+#[tokio::test]
+async fn what_stands_behind_a_semicolon_is_asked_where_nobody_else_answers() {
+    let (first, second) = (Replica::start().await, Replica::start().await);
+    let doors = [door(&first).await, door(&second).await];
+    let mut pod = first.pod();
+    pod.ca.push_str(&second.ca);
+    pod.servers = format!("127.0.0.1:1,{};{}", doors[0].0, doors[1].0);
+    let came = || doors.each_ref().map(|door| door.1.load(Ordering::Relaxed));
+    let waits = pod.waits();
+    still_waits(&waits).await;
+    assert_eq!(came(), [1, 0]);
+    second.show(State::Open);
+    still_waits(&waits).await;
+    doors[0].2.abort();
+    waits.await.unwrap().unwrap();
+    assert_eq!(came(), [1, 1]);
+}
+
 #[tokio::test]
 async fn a_token_of_another_barrier_opens_nothing() {
     let replica = Replica::start().await;
