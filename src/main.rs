@@ -5,15 +5,16 @@
 use std::io::Write;
 use std::process::ExitCode;
 
-use clap::Parser as _;
-use muster::args::{Certs, Cli, Command, Crd};
+use muster::args::{Certs, Command, Crd};
+use muster::called;
 use muster::cli::check::{Gangless, Verdict};
 use muster::cli::crd::{InUse, Mode, Wish};
 use muster::cli::{check, crd, explain, render, schedulers, serve, status, wait};
 use muster::{certs, server};
 
 fn main() -> ExitCode {
-    match run(Cli::parse().command) {
+    let command = called::parse(std::env::args_os()).unwrap_or_else(|error| error.exit());
+    match run(command.command) {
         Ok(code) => code,
         // `muster render x | head` closes the pipe early, which is not an error.
         Err(error) if is_broken_pipe(&*error) => ExitCode::SUCCESS,
@@ -52,8 +53,7 @@ fn run(command: Command) -> Result<ExitCode, Box<dyn std::error::Error>> {
         Command::Explain(args) => {
             let mut runtime = tokio::runtime::Builder::new_current_thread();
             let runtime = runtime.enable_all().build()?;
-            runtime.block_on(explain::run(&args, &mut std::io::stdout()))?;
-            Ok(ExitCode::SUCCESS)
+            Ok(runtime.block_on(explain::run(&args, &mut std::io::stdout()))?)
         }
         Command::Status(args) => {
             let mut runtime = tokio::runtime::Builder::new_current_thread();
