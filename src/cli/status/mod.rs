@@ -39,6 +39,9 @@ pub async fn run(args: &Status, out: &mut dyn Write) -> Result<(), Error> {
             write!(out, "\x1b[2J\x1b[H")?;
         }
         print(&all, args, screen, out)?;
+        if all.is_empty() && !inspector.unseen().is_empty() {
+            eprintln!("there may be gangs that could not be looked at");
+        }
         for what in inspector.unseen() {
             eprintln!("could not look at {}", printable(what));
         }

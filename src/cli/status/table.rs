@@ -204,12 +204,12 @@ fn named(workload: &Inspected) -> Line {
 fn ago(time: Duration) -> String {
     let seconds = time.as_secs();
     let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86_400);
-    match seconds {
-        0..120 => format!("{seconds}s"),
-        120..600 if seconds % 60 > 0 => format!("{minutes}m{}s", seconds % 60),
-        120..10_800 => format!("{minutes}m"),
-        10_800..28_800 if minutes % 60 > 0 => format!("{hours}h{}m", minutes % 60),
-        10_800..172_800 => format!("{hours}h"),
+    match (seconds, seconds % 60, minutes % 60) {
+        (0..120, ..) => format!("{seconds}s"),
+        (120..600, rest @ 1.., _) => format!("{minutes}m{rest}s"),
+        (120..10_800, ..) => format!("{minutes}m"),
+        (10_800..28_800, _, rest @ 1..) => format!("{hours}h{rest}m"),
+        (10_800..172_800, ..) => format!("{hours}h"),
         _ => format!("{days}d"),
     }
 }

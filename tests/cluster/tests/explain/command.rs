@@ -194,6 +194,14 @@ pub async fn a_gang_of_which_no_pod_exists_is_explained(sandbox: Sandbox) -> Res
         said.has(&format!("{kind} "))?;
         said.has("next: kubectl describe limitrange")?;
     }
+    let sets = sandbox.api("apps/v1", "ReplicaSet").await?;
+    let set = sets.list(&Default::default()).await?.items.remove(0);
+    let set = set.name_any();
+    let said = sandbox.explain(&["rs", &set]).await?;
+    said.has(&format!(
+        "the ReplicaSet {set} belongs to the Deployment serve\n"
+    ))?;
+    said.has("1. LimitRangeViolated: 0 of 3 pods exist")?;
     Ok(())
 }
 
@@ -367,6 +375,16 @@ pub async fn status_is_watched_until_it_is_interrupted(sandbox: Sandbox) -> Resu
 /// What it says comes from the cluster alone.
 pub async fn both_work_without_muster(sandbox: Sandbox) -> Result<()> {
     let cluster = sandbox.cluster.another("explained").await?;
+    // Before Muster is installed.
+    let early = Sandbox::new(cluster.clone(), "early").await?;
+    early.apply(&ring("StatefulSet")).await?;
+    early
+        .explained(&["sts/serve"], "1. LinkLost: 3 pods were created")
+        .await?;
+    let said = early.muster(&["explain", "pod/serve-0"]).await?;
+    assert_eq!(said.code, Some(1), "{}{}", said.out, said.err);
+    said.has("the pod declares the gang \"ring\", and was created while Muster's webhooks")?;
+
     let port = Port::reserve()?;
     let muster = Muster::install(&cluster, port.number).await?;
     let process = muster.start_at(&cluster.plane, "muster-0", port).await?;
