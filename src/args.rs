@@ -67,8 +67,7 @@ Exit status: 0 everything is rendered, 1 something is refused, 2 a file cannot b
   muster schedulers")]
     Schedulers,
 
-    /// Say why a gang waits, of a workload, of what made its pods, of a pod or by its name, and what to
-    /// do about it
+    /// Say why a gang waits, and what to do about it
     #[command(after_help = explain_help())]
     Explain(Explain),
 
@@ -187,8 +186,7 @@ fn parse_namespace(name: &str) -> Result<String, String> {
 
 /// With the names of kinds from their table.
 fn explain_help() -> String {
-    let kinds = crate::cli::target::kinds();
-    let first = kinds.first().unwrap_or(&"");
+    let (first, kinds) = crate::cli::target::help();
     format!(
         "Examples:
   muster explain {first}/train
@@ -196,11 +194,12 @@ fn explain_help() -> String {
   muster explain pod/ring-0 -o json
   muster explain gang/ring
 
-KIND is one of {}, in the singular or plural or as kubectl
-shortens it.
-Looks with your own rights, also where Muster does not run.
-Exit status: 0 it is explained, 1 it has no gang, 2 it is not found or the cluster cannot be asked.",
-        kinds.join(", ")
+KIND, in the singular or plural, or shortened as kubectl does:
+{kinds}
+
+What makes pods is explained by the gangs of its pods, and a pod by its gang. Looks with your own
+rights, also where Muster does not run.
+Exit status: 0 it is explained, 1 it has no gang, 2 it is not found or the cluster cannot be asked."
     )
 }
 

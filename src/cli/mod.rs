@@ -20,7 +20,7 @@ mod schema;
 pub mod serve;
 pub mod status;
 mod strict;
-pub mod target;
+pub(crate) mod target;
 mod terminal;
 pub mod wait;
 pub mod yaml;

@@ -35,14 +35,34 @@ pub enum Wrong {
     Kind(String),
 }
 
-/// The kinds that can be named, in the plural.
-pub fn kinds() -> Vec<&'static str> {
-    let named = KINDS.iter().map(|entry| entry.kind.plural);
-    named.chain([GANG[1]]).collect()
+/// Of the help: the first kind in the singular, and all in the plural with their short names.
+pub(crate) fn help() -> (String, String) {
+    const WIDTH: usize = 90;
+    let kinds = KINDS.iter().map(|entry| entry.kind);
+    let first = kinds.clone().next().map_or("", |kind| kind.name);
+    let word = |kind: &Kind| match kind.short {
+        [] => kind.plural.to_owned(),
+        short => format!("{} ({})", kind.plural, short.join(", ")),
+    };
+    let mut lines = vec![String::new()];
+    for word in kinds.map(word).chain([GANG[1].to_owned()]) {
+        match lines.last_mut() {
+            Some(line) if line.is_empty() => line.push_str(&format!("  {word}")),
+            Some(line) if line.len() + word.len() < WIDTH => line.push_str(&format!(", {word}")),
+            Some(line) => {
+                line.push(',');
+                lines.push(format!("  {word}"));
+            }
+            None => {}
+        }
+    }
+    (first.to_lowercase(), lines.join("\n"))
 }
 
 fn listed() -> String {
-    super::one_of(&kinds())
+    let named = KINDS.iter().map(|entry| entry.kind.plural);
+    let named: Vec<&str> = named.chain([GANG[1]]).collect();
+    super::one_of(&named)
 }
 
 fn meant(word: &str) -> String {

@@ -27,6 +27,7 @@ pub fn all() -> Vec<Test> {
         test(a_job_leads_to_its_jobset_and_a_cronjob_to_its_jobs),
         test(with_few_rights_it_says_what_it_could_not_see),
         test(status_is_watched_until_it_is_interrupted),
+        test(kubectl_runs_them_as_a_plugin),
         test(both_work_without_muster),
         test_in(Home::Schedulers, queues_and_partners_are_looked_at),
     ]
@@ -369,6 +370,33 @@ pub async fn status_is_watched_until_it_is_interrupted(sandbox: Sandbox) -> Resu
     let text = twice???;
     assert_eq!(text.matches("WORKLOAD  ").count(), 2, "{text}");
     ensure!(!text.contains('\x1b'), "nobody looks at it: {text:?}");
+    Ok(())
+}
+
+pub async fn kubectl_runs_them_as_a_plugin(sandbox: Sandbox) -> Result<()> {
+    sandbox.nodes(1, 2).await?;
+    sandbox.apply(&ring("Deployment")).await?;
+    sandbox.none_bound(3).await?;
+    let dir = tempfile::tempdir()?;
+    let plugin = dir.path().join("kubectl-muster");
+    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_muster"), plugin)?;
+    let path = std::env::var("PATH")?;
+    let path = format!("{}:{path}", dir.path().display());
+    let kubectl = async |args: &[&str]| {
+        let mut command = sandbox.cluster.kubectl()?;
+        command.arg("muster").args(args).env("PATH", &path);
+        run(command).await
+    };
+    let namespace = sandbox.namespace.as_str();
+    let said = kubectl(&["explain", "deploy/serve", "-n", namespace]).await?;
+    assert_eq!(said.code, Some(0), "{}{}", said.out, said.err);
+    said.has("gang ring-")?;
+    let said = kubectl(&["status", "-n", namespace]).await?;
+    said.has("deployment/serve")?;
+    let said = kubectl(&["explain"]).await?;
+    assert_eq!(said.code, Some(2));
+    let usage = "Usage: kubectl muster explain ";
+    ensure!(said.err.contains(usage), "{}", said.err);
     Ok(())
 }
 
