@@ -9,6 +9,7 @@ use anyhow::{Context, Result, ensure};
 use kube::ResourceExt as _;
 use serde_json::{Value, json};
 
+use super::super::lws::lws;
 use super::{Scheduler, Seed};
 use crate::fleet::Home;
 use crate::manifests::parse;
@@ -25,6 +26,7 @@ pub fn all() -> Vec<Test> {
         test(a_gang_of_which_no_pod_exists_is_explained),
         test(what_has_no_gang_is_told_so),
         test(a_job_leads_to_its_jobset_and_a_cronjob_to_its_jobs),
+        test(of_several_gangs_the_one_of_the_pod_is_explained),
         test(with_few_rights_it_says_what_it_could_not_see),
         test(status_is_watched_until_it_is_interrupted),
         test(kubectl_runs_them_as_a_plugin),
@@ -293,6 +295,39 @@ spec:
         .explained(&["cj/nightly"], "2 of 3 pods fit")
         .await?;
     said.has("/tonight: ")?;
+    Ok(())
+}
+
+/// One replica runs and the other waits.
+pub async fn of_several_gangs_the_one_of_the_pod_is_explained(sandbox: Sandbox) -> Result<()> {
+    sandbox.nodes(1, 4).await?;
+    sandbox.apply(&lws("", "replicas: 2", 3)).await?;
+    sandbox.all_bound(3).await?;
+    let words = "1. InsufficientResources: 1 of 3 pods fit; 2 more CPU are needed";
+    let said = sandbox.explained(&["lws/serve"], words).await?;
+    assert_eq!(said.out.matches("\ngang serve-").count(), 2, "{}", said.out);
+    let bound = sandbox.bound().await?;
+    let runs = bound.contains_key("serve-0");
+    let (running, waiting) = match runs {
+        true => ("serve-0", "serve-1"),
+        false => ("serve-1", "serve-0"),
+    };
+    let said = sandbox.explain(&["pod", waiting]).await?;
+    said.has(&format!("the pod {waiting} waits for a node"))?;
+    said.has(words)?;
+    assert_eq!(said.out.matches("\ngang serve-").count(), 1, "{}", said.out);
+    let said = sandbox.explain(&["pod", running]).await?;
+    said.has(&format!("the pod {running} is on a node"))?;
+    said.has("all gangs are placed")?;
+    // Its controller keeps the leaders in one.
+    let said = sandbox.explain(&["sts/serve"]).await?;
+    said.has("the StatefulSet serve belongs to the LeaderWorkerSet serve\n")?;
+    let said = sandbox.muster(&["status", "-o", "json"]).await?;
+    let listed: Value = serde_json::from_str(&said.out)?;
+    let gangs = listed[0]["gangs"].as_array().context("no gangs")?;
+    let mut placed: Vec<&Value> = gangs.iter().map(|gang| &gang["placed"]).collect();
+    placed.sort_by_key(|placed| placed.as_u64());
+    assert_eq!(placed, [0, 3], "{listed}");
     Ok(())
 }
 
