@@ -174,6 +174,16 @@ fn tell(found: &Inspected, text: &mut String) {
         ..
     } = found;
     let _ = writeln!(text, "{kind} {namespace}/{name}: {}", headline(found));
+    if !found.missing.is_empty() {
+        let missing = found.missing.join(", ");
+        let _ = writeln!(
+            text,
+            "missing: {missing}; Muster makes it, if it runs and nothing is in the way"
+        );
+    }
+    if let Some((reason, message)) = condition(found) {
+        let _ = writeln!(text, "its condition says: {reason}: {message}");
+    }
     // Those that wait are what is asked about.
     let waits = |gang: &&GangStatus| gang.waits();
     let others = found.gangs.iter().filter(|gang| !gang.waits());
@@ -194,6 +204,17 @@ fn tell(found: &Inspected, text: &mut String) {
     if let Some(more) = found.gangs.len().checked_sub(MOST_GANGS + 1) {
         let _ = writeln!(text, "\nand {} more gangs", more + 1);
     }
+}
+
+/// What the workload's condition says, where a look does not find the same: Muster is told more than
+/// whoever looks, or it does not run and this is old.
+pub(super) fn condition(found: &Inspected) -> Option<&(String, String)> {
+    let causes = || found.gangs.iter().flat_map(|gang| &gang.causes);
+    let same = |reason: &str| {
+        let placed = reason == "GangScheduled" && causes().next().is_none();
+        placed || causes().any(|cause| cause.reason() == reason)
+    };
+    found.told.as_ref().filter(|(reason, _)| !same(reason))
 }
 
 /// The first cause of the first gang that waits, or how the workload stands.

@@ -4,7 +4,7 @@ use std::io::Write;
 
 use serde_json::{Value, json};
 
-use super::explain::{headline, stands};
+use super::explain::{condition, headline, stands};
 use super::yaml;
 use crate::controller::decide::GangStatus;
 use crate::controller::inspect::Inspected;
@@ -28,6 +28,9 @@ pub(super) fn workload(workload: &Inspected) -> Value {
     let gangs: Vec<Value> = gangs
         .map(|(gang, progress)| self::gang(gang, progress, &workload.namespace))
         .collect();
+    let condition = condition(workload);
+    let condition =
+        condition.map(|(reason, message)| json!({"reason": reason, "message": message}));
     json!({
         "kind": workload.kind,
         "namespace": workload.namespace,
@@ -37,6 +40,8 @@ pub(super) fn workload(workload: &Inspected) -> Value {
         "gangs": gangs,
         "refused": workload.refused,
         "broken": workload.broken,
+        "missing": workload.missing,
+        "condition": condition,
         "kueueQueue": workload.kueue,
     })
 }

@@ -17,6 +17,23 @@ fn a_gang_that_waits_is_explained_with_evidence_and_the_next_step() {
 }
 
 #[test]
+fn what_only_the_condition_says_is_told_with_what_is_missing() {
+    let told = |reason: &str| Inspected {
+        told: Some((reason.to_owned(), "exceeded quota".to_owned())),
+        missing: vec!["PodGroup train-all-0".to_owned()],
+        ..example()
+    };
+    let text = |reason: &str| text(&found(vec![told(reason)], None), &[]);
+    let lines: Vec<String> = text("GangRefused").lines().map(str::to_owned).collect();
+    let missing = "missing: PodGroup train-all-0; Muster makes it, if it runs and nothing is in \
+                   the way";
+    assert_eq!(lines[1], missing);
+    assert_eq!(lines[2], "its condition says: GangRefused: exceeded quota");
+    let same = text("InsufficientResources");
+    assert!(!same.contains("its condition says"), "{same}");
+}
+
+#[test]
 fn a_pod_is_told_before_its_gang() {
     let text = text(&found(vec![example()], Some("the pod train-0 waits")), &[]);
     assert!(text.starts_with("the pod train-0 waits\n\n"), "{text}");

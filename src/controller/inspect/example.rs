@@ -64,6 +64,7 @@ pub(crate) fn example() -> Inspected {
         refused: None,
         broken: None,
         kueue: None,
+        missing: Vec::new(),
         told: None,
         looked: vec!["its pods".to_owned(), "nodes".to_owned()],
         unknown: vec!["what preemption could free".to_owned()],

@@ -30,6 +30,8 @@ pub struct Inspected {
     pub broken: Option<String>,
     /// The queue of Kueue that it is in.
     pub kueue: Option<String>,
+    /// Objects of its gangs that do not exist and should: kind and name.
+    pub missing: Vec<String>,
     /// What its condition says: reason and message.
     pub told: Option<(String, String)>,
     /// What was looked at to say so.

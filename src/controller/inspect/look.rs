@@ -17,6 +17,9 @@ use crate::gang::Owner;
 use crate::workload::facts::Watched;
 use crate::workload::{Facts, Life, Object, SeenPod, pods};
 
+/// So many are told.
+const MOST_MISSING: usize = 3;
+
 impl Inspector {
     /// How the gangs of a workload stand; nothing where it asks for none.
     pub(super) async fn inspect(
@@ -97,6 +100,7 @@ impl Inspector {
             declared: owner.is_some().then(|| name.to_owned()),
             life: view.life(),
             progress: progress::count(&actions.gangs, &members, &listing.running),
+            missing: self.missing(&actions.apply, &made),
             gangs: actions.gangs,
             refused: actions.refused,
             broken: actions.broken,
@@ -105,6 +109,22 @@ impl Inspector {
             looked: self.and_around(looked),
             unknown: and_never(unknown),
         })
+    }
+
+    /// Of what should exist, what does not: Muster has not made it, or could not.
+    fn missing(&self, wanted: &[DynamicObject], made: &[DynamicObject]) -> Vec<String> {
+        let looked_for = |kind: &str| self.made.iter().any(|known| known.kind == kind);
+        let missing = wanted.iter().filter_map(|wanted| {
+            let kind = kind_of(wanted).filter(|kind| looked_for(kind))?;
+            let name = wanted.metadata.name.as_deref()?;
+            // Items of a list may not say their kind.
+            let exists = made.iter().any(|made| {
+                let same = kind_of(made).is_none_or(|other| other == kind);
+                same && made.metadata.name.as_deref() == Some(name)
+            });
+            (!exists).then(|| format!("{kind} {name}"))
+        });
+        missing.take(MOST_MISSING).collect()
     }
 
     /// Who owns what is made for a workload that is no object.
@@ -163,6 +183,10 @@ impl Inspector {
         }
         looked
     }
+}
+
+fn kind_of(object: &DynamicObject) -> Option<&str> {
+    object.types.as_ref().map(|types| types.kind.as_str())
 }
 
 /// With what nobody has looked at.

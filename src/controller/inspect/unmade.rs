@@ -73,6 +73,7 @@ impl Inspector {
             refused: None,
             broken: None,
             kueue: None,
+            missing: Vec::new(),
             told: None,
             looked: self.and_around(vec![format!("the {} and its pods", kind.name)]),
             unknown: and_never(Vec::new()),

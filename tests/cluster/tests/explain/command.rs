@@ -27,6 +27,7 @@ pub fn all() -> Vec<Test> {
         test(what_has_no_gang_is_told_so),
         test(a_job_leads_to_its_jobset_and_a_cronjob_to_its_jobs),
         test(of_several_gangs_the_one_of_the_pod_is_explained),
+        test(an_object_that_is_refused_is_missed),
         test(with_few_rights_it_says_what_it_could_not_see),
         test(status_is_watched_until_it_is_interrupted),
         test(kubectl_runs_them_as_a_plugin),
@@ -83,6 +84,12 @@ impl Said {
         ensure!(out.contains(words), "{words:?} is not in:\n{out}{err}");
         Ok(())
     }
+
+    fn lacks(&self, words: &str) -> Result<()> {
+        let Self { out, .. } = self;
+        ensure!(!out.contains(words), "{words:?} is in:\n{out}");
+        Ok(())
+    }
 }
 
 async fn run(mut command: Command) -> Result<Said> {
@@ -136,6 +143,7 @@ pub async fn whatever_is_named_leads_to_the_gang(sandbox: Sandbox) -> Result<()>
     said.has("next: kubectl describe nodes")?;
     said.has("looked at: the gang, its pods and the objects of its gangs; nodes and the pods on")?;
     said.has("still unknown:\n  what preemption could free")?;
+    said.lacks("missing: ")?;
     let pod = sandbox.pods().await?.remove(0).name_any();
     let sets = sandbox.api("apps/v1", "ReplicaSet").await?;
     let set = sets.list(&Default::default()).await?.items.remove(0);
@@ -305,6 +313,7 @@ pub async fn of_several_gangs_the_one_of_the_pod_is_explained(sandbox: Sandbox) 
     sandbox.all_bound(3).await?;
     let words = "1. InsufficientResources: 1 of 3 pods fit; 2 more CPU are needed";
     let said = sandbox.explained(&["lws/serve"], words).await?;
+    said.lacks("missing: ")?;
     assert_eq!(said.out.matches("\ngang serve-").count(), 2, "{}", said.out);
     let bound = sandbox.bound().await?;
     let runs = bound.contains_key("serve-0");
@@ -328,6 +337,16 @@ pub async fn of_several_gangs_the_one_of_the_pod_is_explained(sandbox: Sandbox) 
     let mut placed: Vec<&Value> = gangs.iter().map(|gang| &gang["placed"]).collect();
     placed.sort_by_key(|placed| placed.as_u64());
     assert_eq!(placed, [0, 3], "{listed}");
+    Ok(())
+}
+
+pub async fn an_object_that_is_refused_is_missed(sandbox: Sandbox) -> Result<()> {
+    Seed::PodGroupQuota
+        .bring_about(&sandbox, Scheduler::Native)
+        .await?;
+    let words = "its condition says: GangRefused: ";
+    let said = sandbox.explained(&["jobset/train"], words).await?;
+    said.has("\nmissing: PodGroup train-")?;
     Ok(())
 }
 
@@ -466,7 +485,7 @@ pub async fn both_work_without_muster(sandbox: Sandbox) -> Result<()> {
         &["gang/ring"],
         &["gang", &group],
     ] {
-        sandbox.explained(args, SHORT).await?;
+        sandbox.explained(args, SHORT).await?.lacks("missing: ")?;
     }
     let said = sandbox.muster(&["status", "-o", "wide"]).await?;
     said.has("statefulset/serve")?;
@@ -496,6 +515,7 @@ pub async fn queues_and_partners_are_looked_at(sandbox: Sandbox) -> Result<()> {
     let words = "1. QueueUnusable: queue \"nowhere\" does not exist";
     let said = sandbox.explained(&["jobset/train"], words).await?;
     said.has("the queue \"nowhere\"")?;
+    said.lacks("missing: ")?;
     let partner = "
 apiVersion: batch/v1
 kind: Job
