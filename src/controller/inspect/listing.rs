@@ -53,6 +53,8 @@ pub(super) struct Listing {
     /// The uids of pods that run.
     pub(super) running: HashSet<String>,
     made: HashMap<Key, Vec<DynamicObject>>,
+    /// The kinds of objects that could not be listed: of those nothing is known to be missing.
+    pub(super) unlisted: HashSet<String>,
     /// The pods themselves, where they stand for their workload.
     pub(super) declaring: Vec<Stored>,
 }
@@ -133,6 +135,7 @@ pub(super) async fn list(
             Ok(objects) => objects,
             Err(error) => {
                 unseen.push(&kind.plural, &error);
+                listing.unlisted.insert(kind.kind.clone());
                 continue;
             }
         };

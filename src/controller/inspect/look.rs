@@ -100,7 +100,7 @@ impl Inspector {
             declared: owner.is_some().then(|| name.to_owned()),
             life: view.life(),
             progress: progress::count(&actions.gangs, &members, &listing.running),
-            missing: self.missing(&actions.apply, &made),
+            missing: self.missing(&actions.apply, &made, &listing.unlisted),
             gangs: actions.gangs,
             refused: actions.refused,
             broken: actions.broken,
@@ -112,8 +112,14 @@ impl Inspector {
     }
 
     /// Of what should exist, what does not: Muster has not made it, or could not.
-    fn missing(&self, wanted: &[DynamicObject], made: &[DynamicObject]) -> Vec<String> {
-        let looked_for = |kind: &str| self.made.iter().any(|known| known.kind == kind);
+    fn missing(
+        &self,
+        wanted: &[DynamicObject],
+        made: &[DynamicObject],
+        unlisted: &HashSet<String>,
+    ) -> Vec<String> {
+        let known = |kind: &str| self.made.iter().any(|known| known.kind == kind);
+        let looked_for = |kind: &str| known(kind) && !unlisted.contains(kind);
         let missing = wanted.iter().filter_map(|wanted| {
             let kind = kind_of(wanted).filter(|kind| looked_for(kind))?;
             let name = wanted.metadata.name.as_deref()?;
