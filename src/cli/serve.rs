@@ -39,7 +39,7 @@ const CA_POLL: Duration = Duration::from_secs(30);
 pub enum ServeError {
     /// The directory that the user named cannot be used.
     #[error(
-        "{source}; --tls-dir needs tls.crt and tls.key (muster certs --dir writes them), or leave \
+        "{source}; --tls-dir needs tls.crt and tls.key (the command certs writes them), or leave \
          it out for a development certificate"
     )]
     TlsDir {

@@ -130,7 +130,7 @@ pub(super) async fn look(workload: Arc<Stored>, context: Arc<Context>) -> Result
     let sleepers = sleepers.map(|object| (context.writer.api(object), object.name_any()));
     context.sleepers.set(uid, sleepers.collect());
     if let Some(queue) = &actions.queue
-        && let Some(trouble) = context.queues.trouble(queue).await
+        && let Ok(Some(trouble)) = context.queues.trouble(queue).await
     {
         actions.blame(&trouble);
     }
@@ -138,6 +138,7 @@ pub(super) async fn look(workload: Arc<Stored>, context: Arc<Context>) -> Result
         workload: view,
         namespace,
         pods: &pods,
+        makers: &[],
         now: Timestamp::now(),
     };
     let (witnesses, client) = (&context.witnesses, context.writer.client());

@@ -5,7 +5,7 @@
 //! - [`refusal`]: what a controller was told when it could not create a pod.
 //! - [`words`]: what a scheduler says in a pod's condition.
 //! - [`room`]: what nodes have left, for how many members, and who has the rest.
-//! - `text`: the sentences, the same for all schedulers.
+//! - `text`: the sentences, the same for all schedulers; `short`: a few words for a table.
 //!
 //! Pure: no client, no clock, no cache. The reconciler and `muster explain` call the same functions.
 
@@ -13,6 +13,7 @@ pub mod cause;
 pub mod evidence;
 pub mod refusal;
 pub mod room;
+mod short;
 #[cfg(test)]
 mod tests;
 mod text;

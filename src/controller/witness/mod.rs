@@ -84,7 +84,17 @@ impl Witnesses {
 
     /// Whether everything that exists has been seen.
     pub(super) fn is_filled(&self) -> bool {
-        self.room.is_filled() && self.refusals.is_filled()
+        self.sees_room() && self.hears_refusals()
+    }
+
+    /// Whether all nodes and the pods on them have been seen.
+    pub(super) fn sees_room(&self) -> bool {
+        self.room.is_filled()
+    }
+
+    /// Whether what controllers were told has been seen.
+    pub(super) fn hears_refusals(&self) -> bool {
+        self.refusals.is_filled()
     }
 
     /// Whether so many pods of a gang fit now; nothing before all nodes and pods were seen. What pods
@@ -121,11 +131,16 @@ impl Witnesses {
         self.claims.missing(client, namespace, names).await
     }
 
-    /// Looks once at everything that is watched otherwise; what could not be looked at, and why.
-    pub(super) async fn list(&self, client: &Client) -> Vec<String> {
+    /// Looks once at everything that is watched otherwise, at the events of one namespace or of all;
+    /// what could not be looked at, and why.
+    pub(super) async fn list(
+        &self,
+        client: &Client,
+        namespace: Option<&str>,
+    ) -> Vec<(&'static str, kube::Error)> {
         let mut unseen = self.room.list(client).await;
-        if let Err(error) = self.refusals.list(client).await {
-            unseen.push(format!("events of controllers: {error}"));
+        if let Err(error) = self.refusals.list(client, namespace).await {
+            unseen.push(("events of controllers", error));
         }
         unseen
     }

@@ -1,5 +1,6 @@
 //! Causes that are brought about on purpose, each of which Muster must name, and how soon it does.
 
+mod command;
 mod seed;
 mod table;
 
@@ -69,6 +70,7 @@ pub fn all() -> Vec<Test> {
             }));
         }
     }
+    tests.extend(command::all());
     tests
 }
 
