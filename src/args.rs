@@ -11,7 +11,7 @@ use crate::barrier::container;
 use crate::cli::check::Format;
 use crate::cli::clients::ClientArgs;
 use crate::cli::render::Output;
-use crate::gang::name::is_dns_subdomain;
+use crate::gang::name::{is_dns_label, is_dns_subdomain};
 use crate::gang::quantity::Quantity;
 use crate::gang::{WaitContainer, duration};
 use crate::scheduler::{SchedulerArgs, Snapshot};
@@ -67,15 +67,19 @@ Exit status: 0 everything is rendered, 1 something is refused, 2 a file cannot b
   muster schedulers")]
     Schedulers,
 
-    /// Say why the gangs of a workload wait, and what to do about it
+    /// Say why a gang waits, and what to do about it
     #[command(after_help = explain_help())]
     Explain(Explain),
 
-    /// List gangs: how many pods are placed of how many, and why a gang waits
+    /// List gangs: how many pods are created, placed, running and done, and what a gang waits for
     #[command(after_help = "Examples:
   muster status
   muster status -A --watch
-  muster status -n ml -o json")]
+  muster status -n ml -o wide
+
+CREATED and PLACED count pods that are DONE too. On a terminal each gang has a bar of its quorum: how
+much of it is placed, and how much exists; not with NO_COLOR, nor where the terminal cannot show it.
+Exit status: 0 it is listed, 2 the cluster cannot be asked.")]
     Status(Status),
 
     /// Add gangConfig and groupSchedulingConfig to the installed JobSet CRD, or take them away
@@ -135,12 +139,18 @@ pub enum Crd {
 /// The options of `muster explain`.
 #[derive(Debug, Args)]
 pub struct Explain {
-    /// The workload
+    /// What to explain; as KIND NAME too
     #[arg(value_name = "KIND/NAME")]
     pub workload: String,
+    /// Its name, where the first word is only its kind
+    #[arg(hide = true)]
+    pub name: Option<String>,
     /// Its namespace; without it, the one that kubectl would use
-    #[arg(short, long)]
+    #[arg(short, long, value_parser = parse_namespace)]
     pub namespace: Option<String>,
+    /// Output format
+    #[arg(short, long, value_enum, default_value_t)]
+    pub output: ExplainOutput,
     /// The cluster.
     #[command(flatten)]
     pub target: Target,
@@ -150,7 +160,7 @@ pub struct Explain {
 #[derive(Debug, Args)]
 pub struct Status {
     /// The namespace; without it, the one that kubectl would use
-    #[arg(short, long)]
+    #[arg(short, long, value_parser = parse_namespace)]
     pub namespace: Option<String>,
     /// Of all namespaces
     #[arg(short = 'A', long, conflicts_with = "namespace")]
@@ -166,22 +176,43 @@ pub struct Status {
     pub target: Target,
 }
 
+/// It becomes a part of a path.
+fn parse_namespace(name: &str) -> Result<String, String> {
+    match is_dns_label(name) {
+        true => Ok(name.to_owned()),
+        false => Err("must be a DNS label".to_owned()),
+    }
+}
+
 /// With the names of kinds from their table.
 fn explain_help() -> String {
-    let kinds = crate::controller::inspect::kinds();
-    let (first, last) = (kinds.first(), kinds.last());
-    let (first, last) = (first.unwrap_or(&""), last.unwrap_or(&""));
+    let (first, kinds) = crate::cli::target::help();
     format!(
         "Examples:
   muster explain {first}/train
-  muster explain {last}/serve -n ml
-  As kubectl-muster in the PATH it is also: kubectl muster explain {first}/train
+  muster explain sts/ring -n ml
+  muster explain pod/ring-0 -o json
+  muster explain gang/ring
 
-KIND is one of {}.
-Looks with your own rights, also where Muster does not run.
-Exit status: 0 it is explained, 2 it is not found or the cluster cannot be asked.",
-        kinds.join(", ")
+KIND, in the singular or plural, or shortened as kubectl does:
+{kinds}
+
+What makes pods is explained by the gangs of its pods, and a pod by its gang. Looks with your own
+rights, also where Muster does not run.
+Exit status: 0 it is explained, 1 it has no gang, 2 it is not found or the cluster cannot be asked."
     )
+}
+
+/// How `muster explain` prints.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
+pub enum ExplainOutput {
+    /// Sentences
+    #[default]
+    Text,
+    /// One object for scripts
+    Json,
+    /// The same as YAML
+    Yaml,
 }
 
 /// How `muster status` prints.
@@ -190,8 +221,12 @@ pub enum StatusOutput {
     /// A table
     #[default]
     Text,
+    /// A table with sentences
+    Wide,
     /// One array for scripts
     Json,
+    /// The same as YAML
+    Yaml,
 }
 
 /// Which cluster a command is for.
@@ -217,8 +252,9 @@ pub struct Serve {
     #[arg(long, env = "MUSTER_BARRIER_LISTEN", default_value = "0.0.0.0:8444")]
     pub(crate) barrier_listen: SocketAddr,
 
-    /// Where pods find it, as host:port, several with commas. Without it: the Service muster in the
-    /// namespace of Muster's own objects
+    /// Where pods find it, as host:port: several with commas, and those to ask only where the others
+    /// cannot be reached after a semicolon. A pod asks one of the first, and holds another one ready.
+    /// Without it: each replica behind the Service muster-barrier, and then the Service muster
     #[arg(long, env = "MUSTER_BARRIER_SERVER", value_name = "HOST:PORT")]
     pub(crate) barrier_server: Option<String>,
 

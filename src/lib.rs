@@ -28,7 +28,8 @@
 //! - [`seals`]: the keys by which Muster knows its own stamps, and [`secret`], which keeps them.
 //! - [`server`], [`certs`]: the HTTPS server around admission, its certificate and its CA. They know
 //!   nothing of gangs.
-//! - [`cli`], [`args`]: `serve`, `check`, `render`, `schedulers`, `crd`, `certs`, `wait`.
+//! - [`cli`], [`args`], [`called`]: `serve`, `check`, `render`, `schedulers`, `explain`, `status`,
+//!   `crd`, `certs`, `wait`.
 //!
 //! Dependencies point from the bottom of this list to its top, and never back.
 //!
@@ -67,6 +68,7 @@
 pub mod admission;
 pub mod args;
 pub mod barrier;
+pub mod called;
 pub mod certs;
 pub mod cli;
 pub mod controller;

@@ -5,15 +5,16 @@
 use std::io::Write;
 use std::process::ExitCode;
 
-use clap::Parser as _;
-use muster::args::{Certs, Cli, Command, Crd};
+use muster::args::{Certs, Command, Crd};
+use muster::called;
 use muster::cli::check::{Gangless, Verdict};
 use muster::cli::crd::{InUse, Mode, Wish};
 use muster::cli::{check, crd, explain, render, schedulers, serve, status, wait};
 use muster::{certs, server};
 
 fn main() -> ExitCode {
-    match run(Cli::parse().command) {
+    let command = called::parse(std::env::args_os()).unwrap_or_else(|error| error.exit());
+    match run(command.command) {
         Ok(code) => code,
         // `muster render x | head` closes the pipe early, which is not an error.
         Err(error) if is_broken_pipe(&*error) => ExitCode::SUCCESS,
@@ -50,21 +51,13 @@ fn run(command: Command) -> Result<ExitCode, Box<dyn std::error::Error>> {
         Command::Certs(args) => write_certs(&args),
         Command::Crd(args) => change_crd(args),
         Command::Explain(args) => {
-            let mut runtime = tokio::runtime::Builder::new_current_thread();
-            let runtime = runtime.enable_all().build()?;
-            runtime.block_on(explain::run(&args, &mut std::io::stdout()))?;
-            Ok(ExitCode::SUCCESS)
+            Ok(one_thread()?.block_on(explain::run(&args, &mut std::io::stdout()))?)
         }
         Command::Status(args) => {
-            let mut runtime = tokio::runtime::Builder::new_current_thread();
-            let runtime = runtime.enable_all().build()?;
-            runtime.block_on(status::run(&args, &mut std::io::stdout()))?;
+            one_thread()?.block_on(status::run(&args, &mut std::io::stdout()))?;
             Ok(ExitCode::SUCCESS)
         }
-        Command::Wait(args) => {
-            let mut runtime = tokio::runtime::Builder::new_current_thread();
-            Ok(runtime.enable_all().build()?.block_on(wait::run(&args))?)
-        }
+        Command::Wait(args) => Ok(one_thread()?.block_on(wait::run(&args))?),
         Command::Serve(args) => {
             server::log::init(args.log_format);
             let runtime = runtime()?;
@@ -90,6 +83,12 @@ fn with_output(
 /// More threads would only cost memory on a large node: a decision takes microseconds, and each
 /// thread gets a heap of its own from the C library.
 const MAX_THREADS: usize = 4;
+
+/// For what asks one thing after another.
+fn one_thread() -> std::io::Result<tokio::runtime::Runtime> {
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    builder.enable_all().build()
+}
 
 fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);

@@ -35,6 +35,7 @@ fn a_leaf_has_the_names_that_an_apiserver_and_a_developer_call() {
     for name in [
         "muster.muster-system.svc",
         "muster.muster-system.svc.cluster.local",
+        "muster-barrier.muster-system.svc",
         "localhost",
         "127.0.0.1",
         "::1",

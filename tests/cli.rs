@@ -282,6 +282,7 @@ fn every_command_explains_itself_with_an_example() {
         .into_iter()
         .chain([&["render", "--help"][..], &["certs", "--help"]])
         .chain([&["schedulers", "--help"][..]])
+        .chain([&["explain", "--help"][..], &["status", "--help"]])
         .chain([
             &["crd", "extend", "--help"][..],
             &["crd", "revert", "--help"],
@@ -294,6 +295,76 @@ fn every_command_explains_itself_with_an_example() {
         assert!(example, "{command:?} has no example");
     }
     insta::assert_snapshot!("help", shown);
+}
+
+/// As kubectl finds it: a file of that name in the PATH.
+#[test]
+fn as_a_plugin_it_names_itself_as_kubectl_calls_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let plugin = dir.path().join("kubectl-muster");
+    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_muster"), &plugin).unwrap();
+    let run = |args: &[&str]| {
+        let output = Command::new(&plugin).args(args).output().unwrap();
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        (
+            output.status.code(),
+            text(output.stdout),
+            text(output.stderr),
+        )
+    };
+    let (code, out, _) = run(&["--help"]);
+    assert_eq!(code, Some(0));
+    assert!(out.contains("Usage: kubectl muster <COMMAND>"), "{out}");
+    let (_, out, _) = run(&["status", "--help"]);
+    assert!(
+        out.contains("Usage: kubectl muster status [OPTIONS]"),
+        "{out}"
+    );
+    assert!(
+        out.contains("\n  kubectl muster status -A --watch\n"),
+        "{out}"
+    );
+    assert!(!out.contains("\n  muster "), "{out}");
+    let (_, out, _) = run(&["crd", "extend", "--help"]);
+    assert!(
+        out.contains("\n  kubectl muster crd extend --dry-run\n"),
+        "{out}"
+    );
+    let (code, _, err) = run(&["explain"]);
+    assert_eq!(code, Some(2));
+    assert!(
+        err.contains("Usage: kubectl muster explain <KIND/NAME>"),
+        "{err}"
+    );
+    let (code, _, err) = run(&["explain", "sts/ring", "-o", "wide"]);
+    assert_eq!(code, Some(2));
+    assert!(err.contains("[possible values: text, json, yaml]"), "{err}");
+}
+
+/// Before any cluster is asked.
+#[test]
+fn what_names_nothing_is_told_how_to_name_it() {
+    for (args, said) in [
+        (
+            &["explain", "train"][..],
+            "\"train\" names nothing: write KIND/NAME",
+        ),
+        (&["explain", "deploymnt/x"], "(did you mean deployments?)"),
+        (
+            &["explain", "secret/x"],
+            "no kind that can be explained: KIND is jobsets, ",
+        ),
+        (&["explain", "pod/a/b"], "names nothing"),
+        (
+            &["explain", "pod", "a", "-n", "../x"],
+            "must be a DNS label",
+        ),
+        (&["status", "-n", "ml", "-A"], "cannot be used with"),
+    ] {
+        let (code, out, err) = run(args);
+        assert_eq!((code, out.as_str()), (Some(2), ""), "{args:?}");
+        assert!(err.contains(said), "{args:?}: {err}");
+    }
 }
 
 /// A server without any flag but its ports, in a directory of its own.

@@ -52,9 +52,10 @@ impl<S: AsyncRead + Unpin> Lines<S> {
     }
 }
 
-/// What a pod asks.
+/// What a pod says first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Question {
+    pub(crate) when: When,
     pub(crate) namespace: String,
     pub(crate) barrier: String,
     pub(crate) token: String,
@@ -63,19 +64,31 @@ pub(crate) struct Question {
 impl fmt::Display for Question {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
+            when,
             namespace,
             barrier,
             token,
         } = self;
-        write!(f, "wait {namespace}/{barrier} {token}")
+        let verb = match when {
+            When::Now => WAIT,
+            When::Later => HOLD,
+        };
+        write!(f, "{verb} {namespace}/{barrier} {token}")
     }
 }
 
 impl Question {
     pub(crate) fn read(line: &str) -> Option<Self> {
-        let (place, token) = line.strip_prefix("wait ")?.split_once(' ')?;
+        let (verb, rest) = line.split_once(' ')?;
+        let when = match verb {
+            WAIT => When::Now,
+            HOLD => When::Later,
+            _ => return None,
+        };
+        let (place, token) = rest.split_once(' ')?;
         let (namespace, barrier) = place.split_once('/')?;
         Some(Self {
+            when,
             namespace: namespace.to_owned(),
             barrier: barrier.to_owned(),
             token: token.to_owned(),
@@ -83,7 +96,21 @@ impl Question {
     }
 }
 
-/// A pod's second word: its time is over, and it wants to know who is missing.
+/// Whether a pod wants to be told, or only to be known here for the time when it does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum When {
+    Now,
+    /// Another replica tells it. When that one is gone, it says [`WAIT`] here, and nobody shakes hands
+    /// while a thousand others want to.
+    Later,
+}
+
+/// Tell me when it opens: with the first line, or after [`HOLD`].
+pub(crate) const WAIT: &str = "wait";
+
+const HOLD: &str = "hold";
+
+/// A pod's last word: its time is over, and it wants to know who is missing.
 pub(crate) const LATE: &str = "late";
 
 /// What a replica answers.
@@ -133,14 +160,19 @@ mod tests {
 
     #[test]
     fn what_is_said_is_understood() {
-        let question = Question {
-            namespace: "ml".to_owned(),
-            barrier: "train-barrier-0-x".to_owned(),
-            token: "c914ec48.abc".to_owned(),
-        };
-        let line = question.to_string();
-        assert_eq!(line, "wait ml/train-barrier-0-x c914ec48.abc");
-        assert_eq!(Question::read(&line), Some(question));
+        for (when, line) in [
+            (When::Now, "wait ml/train-barrier-0-x c914ec48.abc"),
+            (When::Later, "hold ml/train-barrier-0-x c914ec48.abc"),
+        ] {
+            let question = Question {
+                when,
+                namespace: "ml".to_owned(),
+                barrier: "train-barrier-0-x".to_owned(),
+                token: "c914ec48.abc".to_owned(),
+            };
+            assert_eq!(question.to_string(), line);
+            assert_eq!(Question::read(line), Some(question));
+        }
         let closed = Answer::Closed("7 of 9 came; two\nlines".to_owned());
         assert_eq!(closed.to_string(), "closed 7 of 9 came; two lines");
         for answer in [Answer::Open, Answer::Denied, Answer::Unknown] {
@@ -164,6 +196,8 @@ mod tests {
             "wait",
             "wait ml train x",
             "wait ml/train",
+            "hold ml/train",
+            "held ml/train x",
             "GET / HTTP/1.1",
         ] {
             assert_eq!(Question::read(line), None, "{line}");

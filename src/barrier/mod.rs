@@ -11,9 +11,9 @@
 //! - [`container`]: what is injected, and what a pod is told. Pure.
 //! - [`line`]: what is spoken between `muster wait` and the replicas.
 //! - [`release`]: which barriers are open, as a replica knows it.
-//! - [`port`]: where the replicas are asked.
+//! - [`port`]: where the replicas are asked, and [`tls`]: a connection there.
 //! - [`tickets`]: by which a pod that comes from another replica is known.
-//! - [`wait`]: `muster wait`.
+//! - [`wait`]: `muster wait`, and [`replicas`]: how it asks.
 //!
 //! Who has come and when a barrier opens the reconciler decides (`controller::barriers`).
 
@@ -21,7 +21,9 @@ pub(crate) mod container;
 pub(crate) mod line;
 pub mod port;
 pub mod release;
+mod replicas;
 #[cfg(test)]
 mod tests;
 mod tickets;
+mod tls;
 pub mod wait;

@@ -4,27 +4,24 @@
 //! what he wants and show a token for it; only then may he wait, and he hears nothing but whether his
 //! barrier is open, or at the end of his time who is missing.
 
-use std::io::{self, Write as _};
+use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::pin::Pin;
+use std::pin::pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustls::ServerConfig;
 use rustls::server::NoServerSessionStorage;
 use rustls::version::TLS13;
-use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, ReadBuf};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
-use tokio_rustls::TlsAcceptor;
-use tokio_rustls::server::TlsStream;
 
-use super::line::{Answer, LATE, Lines, Question, provider};
+use super::line::{Answer, LATE, Question, WAIT, When, provider};
 use super::release::{Barriers, Key, State};
 use super::tickets::Tickets;
+use super::tls::Secured;
 use crate::certs::Certificates;
 use crate::controller::Cluster;
 use crate::gang::seal::Verdict;
@@ -36,16 +33,13 @@ const DEADLINE: Duration = Duration::from_secs(10);
 /// After an accept that failed for want of something.
 const BACKOFF: Duration = Duration::from_secs(1);
 
-/// Pods that may wait at one replica, of one peer at most half of them. Each costs about 10 KiB (see
-/// `just bench-barrier`), and one that means harm [`MOST_READ`] more.
+/// Connections at one replica, of one peer at most half of them: of each pod that waits one, whether it
+/// is asked or held ready. Each costs about 6 KiB (see `just bench-barrier`), and one that means harm
+/// 4 KiB more.
 const MAX_WAITING: usize = 24_576;
 
 /// Open files that are left to everything else.
 const OTHER_FILES: u64 = 2_048;
-
-/// Bytes that are read of one connection in its whole life, handshake included: an honest one sends less
-/// than half of that. rustls would keep up to 64 KiB of a message that never ends.
-const MOST_READ: usize = 4_096;
 
 /// Handshakes at a time: more would only wait for the processor, with all that they need.
 const HANDSHAKES: usize = 256;
@@ -61,11 +55,16 @@ const LONGEST_WAIT: Duration = Duration::from_secs(15 * 60);
 /// The port, taken and not served yet.
 pub struct Port {
     listener: TcpListener,
-    tls: TlsAcceptor,
+    places: Arc<Share>,
+    served: Arc<Served>,
+}
+
+/// What all connections share.
+struct Served {
+    tls: Arc<ServerConfig>,
     barriers: Barriers,
     cluster: Cluster,
-    places: Arc<Share>,
-    handshakes: Arc<Semaphore>,
+    handshakes: Semaphore,
 }
 
 impl Port {
@@ -87,11 +86,13 @@ impl Port {
         config.session_storage = Arc::new(NoServerSessionStorage {});
         Ok(Self {
             listener: listen(address)?,
-            tls: TlsAcceptor::from(Arc::new(config)),
-            barriers,
-            cluster,
             places: Share::of(most.min(MAX_WAITING)),
-            handshakes: Arc::new(Semaphore::new(HANDSHAKES)),
+            served: Arc::new(Served {
+                tls: Arc::new(config),
+                barriers,
+                cluster,
+                handshakes: Semaphore::new(HANDSHAKES),
+            }),
         })
     }
 
@@ -119,17 +120,11 @@ impl Port {
             let Some(place) = place(&self.places, peer.ip()) else {
                 continue;
             };
-            let (tls, barriers) = (self.tls.clone(), self.barriers.clone());
-            let (cluster, turns) = (Arc::clone(&self.cluster), Arc::clone(&self.handshakes));
+            let served = Arc::clone(&self.served);
             waiting.spawn(async move {
-                let asked = async {
-                    let _turn = turns.acquire().await.map_err(io::Error::other)?;
-                    ask(tls, stream).await
-                };
-                let asked = tokio::time::timeout(DEADLINE, asked).await;
                 // Boxed: what the handshake needed is given back while the pod waits.
-                if let Ok(Ok((stream, question))) = asked {
-                    Box::pin(answer(stream, question, &barriers, &cluster)).await;
+                if let Some((stream, question)) = Box::pin(served.asked(stream)).await {
+                    answer(stream, question, &served).await;
                 }
                 drop(place);
             });
@@ -171,117 +166,73 @@ fn place(places: &Arc<Share>, peer: IpAddr) -> Option<Part> {
     Some(place)
 }
 
-/// Boxed: what a pod that waits needs is held once, not in every future that it is handed to.
-type Stream = Lines<Box<TlsStream<Metered>>>;
-
-async fn ask(tls: TlsAcceptor, stream: TcpStream) -> io::Result<(Stream, Question)> {
-    stream.set_nodelay(true)?;
-    let stream = Metered {
-        stream,
-        left: MOST_READ,
-    };
-    let mut stream = Lines::new(Box::new(Box::pin(tls.accept(stream)).await?));
-    let line = stream.read().await?;
-    let question = Question::read(&line);
-    let question = question.ok_or_else(|| io::Error::other("it asks for nothing known"))?;
-    Ok((stream, question))
-}
-
-async fn answer(mut stream: Stream, question: Question, barriers: &Barriers, cluster: &Cluster) {
-    let answer = match check(&question, barriers, cluster) {
+async fn answer(mut stream: Secured, question: Question, served: &Served) {
+    let answer = match served.check(&question) {
         Err(answer) => answer,
-        Ok(key) => match wait(&mut stream, barriers, key).await {
+        Ok(key) => match wait(&mut stream, served, question.when, key).await {
             Some(answer) => answer,
             None => return,
         },
     };
-    if let Err(error) = tell(&mut stream.stream, &answer).await {
+    if let Err(error) = stream.end_with(&format!("{answer}\n")).await {
         tracing::debug!(%error, "a pod left before it was answered");
     }
 }
 
-/// The answer and the end, in one packet.
-async fn tell(stream: &mut TlsStream<Metered>, answer: &Answer) -> io::Result<()> {
-    let tls = stream.get_mut().1;
-    tls.writer().write_all(format!("{answer}\n").as_bytes())?;
-    tls.send_close_notify();
-    stream.flush().await
-}
+impl Served {
+    /// Shakes hands in its turn, and hears what is asked.
+    async fn asked(&self, stream: TcpStream) -> Option<(Secured, Question)> {
+        let asked = async {
+            let _turn = self.handshakes.acquire().await.ok()?;
+            let mut stream = Secured::new(&self.tls, stream).ok()?;
+            let line = stream.line().await.ok()?;
+            Some((stream, Question::read(&line)?))
+        };
+        tokio::time::timeout(DEADLINE, asked).await.ok()?
+    }
 
-fn check(question: &Question, barriers: &Barriers, cluster: &Cluster) -> Result<Key, Answer> {
-    let Question {
-        namespace,
-        barrier,
-        token,
-    } = question;
-    let seals = &cluster.load().seals;
-    match seals.check_token(namespace, barrier, token) {
-        Verdict::Good if barriers.is_filled() => Ok((namespace.clone(), barrier.clone())),
-        Verdict::Good | Verdict::Unknown => Err(Answer::Unknown),
-        Verdict::Unsealed | Verdict::Broken => Err(Answer::Denied),
+    fn check(&self, question: &Question) -> Result<Key, Answer> {
+        let Question {
+            namespace,
+            barrier,
+            token,
+            ..
+        } = question;
+        let seals = &self.cluster.load().seals;
+        match seals.check_token(namespace, barrier, token) {
+            Verdict::Good if self.barriers.is_filled() => Ok((namespace.clone(), barrier.clone())),
+            Verdict::Good | Verdict::Unknown => Err(Answer::Unknown),
+            Verdict::Unsealed | Verdict::Broken => Err(Answer::Denied),
+        }
     }
 }
 
 /// Waits with a pod until its barrier opens or its time is over; nothing when it is gone.
-async fn wait(stream: &mut Stream, barriers: &Barriers, key: Key) -> Option<Answer> {
-    let mut wait = barriers.wait(key);
-    tokio::select! {
-        () = wait.open() => return Some(Answer::Open),
-        () = tokio::time::sleep(LONGEST_WAIT) => return Some(Answer::Unknown),
-        line = stream.read() => {
-            if line.ok()? != LATE {
-                return None;
-            }
-        }
+async fn wait(stream: &mut Secured, served: &Served, when: When, key: Key) -> Option<Answer> {
+    let mut longest = pin!(tokio::time::sleep(LONGEST_WAIT));
+    let mut said = match when {
+        When::Now => WAIT.to_owned(),
+        When::Later => tokio::select! {
+            () = &mut longest => return Some(Answer::Unknown),
+            line = stream.line() => line.ok()?,
+        },
+    };
+    let mut wait = served.barriers.wait(key);
+    if said == WAIT {
+        said = tokio::select! {
+            () = wait.open() => return Some(Answer::Open),
+            () = &mut longest => return Some(Answer::Unknown),
+            line = stream.line() => line.ok()?,
+        };
+    }
+    if said != LATE {
+        return None;
     }
     Some(match wait.now() {
         State::Open => Answer::Open,
         State::Late(missing) => Answer::Closed(missing.to_string()),
         State::Closed => Answer::Closed(String::new()),
     })
-}
-
-/// A connection of which only so much is read.
-struct Metered {
-    stream: TcpStream,
-    left: usize,
-}
-
-impl AsyncRead for Metered {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        let before = buffer.filled().len();
-        ready!(Pin::new(&mut self.stream).poll_read(context, buffer))?;
-        let read = buffer.filled().len() - before;
-        Poll::Ready(match self.left.checked_sub(read) {
-            Some(left) => {
-                self.left = left;
-                Ok(())
-            }
-            None => Err(io::Error::other("it says more than anybody needs to")),
-        })
-    }
-}
-
-impl AsyncWrite for Metered {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(context, bytes)
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(context)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(context)
-    }
 }
 
 #[cfg(test)]

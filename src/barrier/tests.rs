@@ -2,20 +2,22 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
 use arc_swap::ArcSwap;
 use clap::Parser as _;
 use rustls::HandshakeKind;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpStream;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 
 use super::container::env;
-use super::line::{Answer, Question};
+use super::line::{Answer, Question, WAIT, When};
 use super::port::Port;
 use super::release::{Barriers, State};
-use super::wait::{Error, Replicas, Told, wait};
+use super::replicas::{Place, Replicas};
+use super::wait::{Error, Told, wait};
 use crate::args::{Cli, Command};
 use crate::certs::{Authority, Certificates, Signer, Source, Subject};
 use crate::controller::Cluster;
@@ -182,6 +184,99 @@ async fn a_pod_asks_another_replica_when_its_own_is_gone() {
     waits.await.unwrap().unwrap();
 }
 
+/// Stands before a replica and counts who comes.
+async fn door(to: &Replica) -> (String, Arc<AtomicUsize>, JoinHandle<()>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let came = Arc::new(AtomicUsize::new(0));
+    let (count, to) = (Arc::clone(&came), to.address.clone());
+    let task = tokio::spawn(async move {
+        let mut open = tokio::task::JoinSet::new();
+        loop {
+            let (mut outside, _) = listener.accept().await.unwrap();
+            count.fetch_add(1, Ordering::Relaxed);
+            let mut inside = TcpStream::connect(&to).await.unwrap();
+            open.spawn(async move {
+                let _ = tokio::io::copy_bidirectional(&mut outside, &mut inside).await;
+            });
+        }
+    });
+    (address, came, task)
+}
+
+/// Where one of two replicas dies, thousands would shake hands with the other one at the same moment.
+#[tokio::test]
+async fn a_pod_has_shaken_hands_with_another_replica_before_its_own_is_gone() {
+    let (first, second) = (Replica::start().await, Replica::start().await);
+    let doors = [door(&first).await, door(&second).await];
+    let mut pod = first.pod();
+    pod.ca.push_str(&second.ca);
+    pod.servers = format!("{},{}", doors[0].0, doors[1].0);
+    let came = || doors.each_ref().map(|door| door.1.load(Ordering::Relaxed));
+    let start = Instant::now();
+    let waits = pod.waits();
+    while came() != [1, 1] {
+        assert!(start.elapsed() < Duration::from_secs(10), "{:?}", came());
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    still_waits(&waits).await;
+    // Whichever is asked, and then the other one.
+    doors[0].2.abort();
+    still_waits(&waits).await;
+    second.show(State::Open);
+    let start = Instant::now();
+    waits.await.unwrap().unwrap();
+    assert!(start.elapsed() < Duration::from_millis(500));
+    assert_eq!(came(), [1, 1], "it came again");
+}
+
+#[tokio::test]
+async fn who_is_held_ready_is_told_once_he_asks() {
+    let replica = Replica::start().await;
+    let replicas = Replicas::new(&replica.address, &replica.ca).unwrap();
+    let place = replicas.places().await.unwrap().remove(0);
+    let question = |when| Question {
+        when,
+        namespace: "ml".to_owned(),
+        barrier: BARRIER.to_owned(),
+        token: replica.token(BARRIER),
+    };
+    let mut held = Vec::new();
+    for _ in 0..2 {
+        let line = replicas.connect(&place, &question(When::Later)).await;
+        held.push(line.unwrap());
+    }
+    replica.show(State::Open);
+    let (late, is_late) = tokio::sync::watch::channel(false);
+    let mut second = held.remove(1);
+    let heard = tokio::time::timeout(Duration::from_millis(500), second.hear(is_late.clone()));
+    assert!(heard.await.is_err(), "it was not asked");
+    held[0].say(WAIT).await.unwrap();
+    assert_eq!(held[0].hear(is_late.clone()).await.unwrap(), Answer::Open);
+    // Who is only held hears it too when his time is over.
+    late.send(true).unwrap();
+    assert_eq!(second.hear(is_late).await.unwrap(), Answer::Open);
+}
+
+/// A name server tells for a while of replicas that are gone.
+#[tokio::test]
+async fn what_stands_behind_a_semicolon_is_asked_where_nobody_else_answers() {
+    let (first, second) = (Replica::start().await, Replica::start().await);
+    let doors = [door(&first).await, door(&second).await];
+    let mut pod = first.pod();
+    pod.ca.push_str(&second.ca);
+    pod.servers = format!("127.0.0.1:1,{};{}", doors[0].0, doors[1].0);
+    let came = || doors.each_ref().map(|door| door.1.load(Ordering::Relaxed));
+    let waits = pod.waits();
+    still_waits(&waits).await;
+    assert_eq!(came(), [1, 0]);
+    second.show(State::Open);
+    still_waits(&waits).await;
+    doors[0].2.abort();
+    waits.await.unwrap().unwrap();
+    assert_eq!(came(), [1, 1]);
+}
+
 #[tokio::test]
 async fn a_token_of_another_barrier_opens_nothing() {
     let replica = Replica::start().await;
@@ -240,18 +335,24 @@ fn a_container_that_was_not_told_says_so() {
 async fn a_pod_that_comes_from_another_replica_is_known_by_its_ticket() {
     let (first, second) = (Replica::start().await, Replica::start().await);
     first.show(State::Open);
-    let replicas = Replicas::new("", &first.ca).unwrap();
     let question = Question {
+        when: When::Now,
         namespace: "ml".to_owned(),
         barrier: BARRIER.to_owned(),
         token: first.token(BARRIER),
     };
+    let place = async |replica: &Replica| -> Place {
+        let there = Replicas::new(&replica.address, "").unwrap();
+        there.places().await.unwrap().remove(0)
+    };
+    let replicas = Replicas::new("", &first.ca).unwrap();
     let (_late, is_late) = tokio::sync::watch::channel(false);
-    let answer = replicas.ask_one(&first.address, &question, is_late).await;
+    let line = replicas.connect(&place(&first).await, &question).await;
+    let answer = line.unwrap().hear(is_late).await;
     assert_eq!(answer.unwrap(), Answer::Open);
     let kind = async |replicas: &Replicas| {
-        let stream = replicas.connect(&second.address, &question).await.ok()?;
-        stream.get_ref().1.handshake_kind()
+        let line = replicas.connect(&place(&second).await, &question).await;
+        line.ok()?.lines.stream.get_ref().1.handshake_kind()
     };
     assert_eq!(kind(&replicas).await, Some(HandshakeKind::Resumed));
     let other = Replicas::new("", &second.ca).unwrap();

@@ -5,35 +5,20 @@
 //! The first word that comes counts: without a replica it is slower, and never wrong. The pod's
 //! service account needs no right and no token.
 
-use std::fmt;
-use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::{fmt, io};
 
-use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{CertificateDer, InvalidDnsNameError, ServerName};
-use rustls::version::TLS13;
-use rustls::{ClientConfig, RootCertStore};
-use tokio::io::{AsyncWrite, AsyncWriteExt as _};
-use tokio::net::TcpStream;
 use tokio::sync::watch;
-use tokio_rustls::TlsConnector;
 
 use super::container::{MISSING, OPEN, env};
-use super::line::{Answer, LATE, Lines, Question, provider};
+use super::line::{Question, When};
+use super::replicas::{Heard, Replicas};
 
 /// How often the file is looked for.
 const LOOK: Duration = Duration::from_millis(500);
-/// For a connection, and for the last answer when the time is over.
+/// For the last answer when the time is over.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// For the handshake: where a replica is gone, all who waited there come to another one at once, and who
-/// gives up too soon only comes again.
-const HANDSHAKE: Duration = Duration::from_secs(10);
-/// A replica may be gone without a word: after about so long another one is asked.
-const ASK_AGAIN: Duration = Duration::from_secs(300);
-/// After a replica that could not be asked: at first and at most.
-const RETRY: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(5));
 
 /// Why it did not wait to the end, or waited in vain.
 #[derive(Debug, thiserror::Error)]
@@ -84,6 +69,7 @@ impl Told {
         let place = needed(env::BARRIER)?;
         let (namespace, barrier) = place.split_once('/').ok_or(Error::NotTold(env::BARRIER))?;
         let question = Question {
+            when: When::Now,
             namespace: namespace.to_owned(),
             barrier: barrier.to_owned(),
             token: needed(env::TOKEN)?,
@@ -144,15 +130,8 @@ pub async fn wait(told: &Told) -> Result<(), Error> {
 }
 
 /// Comes back when the time is over.
-async fn over(late: &mut watch::Receiver<bool>) {
+pub(super) async fn over(late: &mut watch::Receiver<bool>) {
     let _ = late.wait_for(|late| *late).await;
-}
-
-/// What the replicas say in the end.
-enum Heard {
-    Open,
-    /// The time is over, and who is missing, where that is known.
-    Missing(String),
 }
 
 fn timed_out(timeout: Duration, missing: &str) -> String {
@@ -208,124 +187,4 @@ async fn shown(mount: &Path) {
     while !is_shown(mount) {
         tokio::time::sleep(LOOK).await;
     }
-}
-
-/// The replicas of Muster, and by what they are known.
-pub struct Replicas {
-    servers: Vec<String>,
-    tls: TlsConnector,
-}
-
-impl Replicas {
-    /// `servers` are `host:port`, with commas between them; `ca` is PEM.
-    pub fn new(servers: &str, ca: &str) -> Result<Self, Error> {
-        let failed = |error: String| Error::Replicas(error);
-        let mut roots = RootCertStore::empty();
-        for certificate in CertificateDer::pem_slice_iter(ca.as_bytes()) {
-            let certificate = certificate.map_err(|error| failed(error.to_string()))?;
-            roots
-                .add(certificate)
-                .map_err(|error| failed(error.to_string()))?;
-        }
-        let config = ClientConfig::builder_with_provider(Arc::new(provider()))
-            .with_protocol_versions(&[&TLS13])
-            .map_err(|error| failed(error.to_string()))?
-            .with_root_certificates(roots)
-            .with_no_client_auth();
-        Ok(Self {
-            servers: servers.split(',').map(str::to_owned).collect(),
-            tls: TlsConnector::from(Arc::new(config)),
-        })
-    }
-
-    /// Asks one replica after the other until one knows.
-    async fn ask(&self, question: &Question, late: watch::Receiver<bool>) -> Heard {
-        let (mut pause, most) = RETRY;
-        let mut turn = usize::from(random() < 0.5);
-        loop {
-            let server = &self.servers[turn % self.servers.len()];
-            turn += 1;
-            let again = ASK_AGAIN.mul_f64(0.5 + random());
-            let answer = self.ask_one(server, question, late.clone());
-            match tokio::time::timeout(again, answer).await {
-                Ok(Ok(Answer::Open)) => return Heard::Open,
-                Ok(Ok(Answer::Closed(missing))) => return Heard::Missing(missing),
-                Ok(Ok(Answer::Denied)) => {
-                    eprintln!("{server} does not know this pod's token: waiting for the file");
-                    return std::future::pending().await;
-                }
-                Ok(Ok(Answer::Unknown)) => {}
-                Ok(Err(error)) => eprintln!("{server} cannot be asked: {error}"),
-                Err(_) => {
-                    pause = RETRY.0;
-                    continue;
-                }
-            }
-            tokio::time::sleep(pause.mul_f64(random())).await;
-            pause = (pause * 2).min(most);
-        }
-    }
-
-    /// Asks one replica, and waits with it.
-    pub(crate) async fn ask_one(
-        &self,
-        server: &str,
-        question: &Question,
-        mut late: watch::Receiver<bool>,
-    ) -> io::Result<Answer> {
-        let mut lines = Lines::new(self.connect(server, question).await?);
-        let line = tokio::select! {
-            line = lines.read() => Some(line?),
-            () = over(&mut late) => None,
-        };
-        let line = match line {
-            Some(line) => line,
-            None => {
-                say(&mut lines.stream, &LATE).await?;
-                lines.read().await?
-            }
-        };
-        Answer::read(&line).ok_or_else(|| io::Error::other("the answer makes no sense"))
-    }
-
-    /// Connects and asks, with the ticket that another replica gave, if any.
-    pub(super) async fn connect(
-        &self,
-        server: &str,
-        question: &Question,
-    ) -> io::Result<tokio_rustls::client::TlsStream<TcpStream>> {
-        let host = server.rsplit_once(':').map_or(server, |(host, _)| host);
-        let host = host
-            .trim_start_matches('[')
-            .trim_end_matches(']')
-            .to_owned();
-        let name = ServerName::try_from(host);
-        let name = name.map_err(|error: InvalidDnsNameError| io::Error::other(error))?;
-        let connected = tokio::time::timeout(PATIENCE, TcpStream::connect(server));
-        let stream = connected.await.map_err(io::Error::from)??;
-        stream.set_nodelay(true)?;
-        let mut asked = Ok(());
-        // Written before the handshake, the question goes out with the last message of it.
-        let shaken = self.tls.connect_with(name, stream, |tls| {
-            asked = tls.writer().write_all(format!("{question}\n").as_bytes());
-        });
-        let shaken = tokio::time::timeout(HANDSHAKE, shaken);
-        asked?;
-        shaken.await.map_err(io::Error::from)?
-    }
-}
-
-async fn say(
-    stream: &mut (impl AsyncWrite + Unpin),
-    word: &(impl fmt::Display + Sync),
-) -> io::Result<()> {
-    stream.write_all(format!("{word}\n").as_bytes()).await?;
-    stream.flush().await
-}
-
-/// Between 0 and 1, so that pods do not all come at the same moment.
-fn random() -> f64 {
-    use std::hash::{BuildHasher as _, RandomState};
-    let bits = RandomState::new().hash_one(()) >> 11;
-    bits as f64 / (1u64 << 53) as f64
 }

@@ -23,14 +23,8 @@ const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 const AUTHORITY_LIFETIME: Duration = DAY.saturating_mul(365);
 const LEAF_LIFETIME: Duration = DAY.saturating_mul(7);
 
-/// The names that a server of ours always answers to. The apiserver asks for `<service>.<namespace>.svc`.
-const NAMES: [&str; 5] = [
-    "muster.muster-system.svc",
-    "muster.muster-system.svc.cluster.local",
-    "localhost",
-    "127.0.0.1",
-    "::1",
-];
+/// Where Muster is installed, unless somebody says otherwise.
+const NAMESPACE: &str = "muster-system";
 
 /// What a leaf is made for: its names (DNS or IP addresses) and how long it lives.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,14 +35,28 @@ pub struct Subject {
 
 impl Default for Subject {
     fn default() -> Self {
-        Self {
-            names: NAMES.map(String::from).to_vec(),
-            lifetime: LEAF_LIFETIME,
-        }
+        Self::within(NAMESPACE)
     }
 }
 
 impl Subject {
+    /// The names that a server in this namespace answers to. The apiserver asks for
+    /// `<service>.<namespace>.svc`, and pods that wait ask each replica of the other Service.
+    pub fn within(namespace: &str) -> Self {
+        let names = [
+            &format!("muster.{namespace}.svc"),
+            &format!("muster.{namespace}.svc.cluster.local"),
+            &format!("muster-barrier.{namespace}.svc"),
+            "localhost",
+            "127.0.0.1",
+            "::1",
+        ];
+        Self {
+            names: names.map(String::from).to_vec(),
+            lifetime: LEAF_LIFETIME,
+        }
+    }
+
     /// The usual names and these.
     pub fn also_named(mut self, extra: &[String]) -> Self {
         for name in extra {

@@ -1,14 +1,25 @@
 //! `muster explain`: why a workload's gangs wait, with the evidence and what to type next.
 
+use std::fmt::Write as _;
 use std::io::Write;
+use std::process::ExitCode;
 
 use kube::Client;
+use serde_json::{Value, json};
 
 use super::connect::{self, ConnectError};
-use crate::args::Explain;
+use super::machine;
+use super::target::{self, Target, Wrong};
+use super::terminal::printable;
+use crate::args::{Explain, ExplainOutput};
 use crate::controller::decide::{GangStatus, State};
-use crate::controller::inspect::{Inspected, Inspector, kinds};
+use crate::controller::inspect::progress::Progress;
+use crate::controller::inspect::{Answer, Inspected, Inspector};
+use crate::gang::nearest::nearest;
 use crate::workload::Life;
+
+/// More gangs of a workload are counted and not printed.
+const MOST_GANGS: usize = 20;
 
 /// Why nothing could be explained.
 #[derive(Debug, thiserror::Error)]
@@ -19,6 +30,9 @@ pub enum Error {
     /// The apiserver refused a request.
     #[error("cannot look at the cluster: {0}")]
     Api(Box<kube::Error>),
+    /// Nothing is named that can be looked for.
+    #[error(transparent)]
+    Wrong(#[from] Wrong),
     /// What was named is not there.
     #[error("{0}")]
     NotFound(String),
@@ -33,28 +47,41 @@ impl From<kube::Error> for Error {
     }
 }
 
-/// Explains one workload.
-pub async fn run(args: &Explain, out: &mut dyn Write) -> Result<(), Error> {
+/// Explains what is named; the exit status says whether it has a gang.
+pub async fn run(args: &Explain, out: &mut dyn Write) -> Result<ExitCode, Error> {
+    let (target, name) = target::parse(&args.workload, args.name.as_deref())?;
     let client = connect::user(args.target.kubeconfig.as_deref()).await?;
     let namespace = namespace(args.namespace.as_deref(), &client);
-    let (kind, name) = args.workload.split_once('/').ok_or_else(|| {
-        let word = &args.workload;
-        let known = super::one_of(&kinds());
-        Error::NotFound(format!(
-            "{word:?} names no workload: write KIND/NAME, where KIND is {known}"
-        ))
-    })?;
-    let inspector = Inspector::new(client).await?;
-    let found = inspector.one(kind, &namespace, name).await?;
-    let found = found.ok_or_else(|| {
-        let known = super::one_of(&kinds());
-        Error::NotFound(format!(
-            "there is no {kind}/{name} with a gang in the namespace {namespace}; kinds that can be \
-             explained are {known}"
-        ))
-    })?;
-    print(&found, &inspector.unseen, out)?;
-    Ok(())
+    let mut inspector = Inspector::new(client, Some(&namespace)).await?;
+    let answer = match target {
+        Target::Object(kind) => {
+            let answer = inspector.object(kind, &namespace, &name).await?;
+            let (kind, plural) = (kind.name, kind.plural);
+            match answer {
+                Answer::Absent => Err(format!(
+                    "there is no {kind} {name} in the namespace {namespace}"
+                )),
+                Answer::NotServed => Err(format!("the cluster serves no {plural}")),
+                answer => Ok(answer),
+            }
+        }
+        Target::Gang => match inspector.gang(&namespace, &name).await? {
+            Ok(answer) => Ok(answer),
+            Err(names) => Err(no_gang(&namespace, &name, &names)),
+        },
+    };
+    let answer = answer.map_err(Error::NotFound)?;
+    let unseen = inspector.unseen();
+    match args.output {
+        ExplainOutput::Text => out.write_all(printable(&text(&answer, unseen)).as_bytes())?,
+        ExplainOutput::Json => machine::write_json(&value(&answer, unseen), out)?,
+        ExplainOutput::Yaml => machine::write_yaml(&value(&answer, unseen), out)?,
+    }
+    out.flush()?;
+    Ok(match answer {
+        Answer::Found { .. } => ExitCode::SUCCESS,
+        _ => ExitCode::from(1),
+    })
 }
 
 /// The namespace that is named, else the one of the kubeconfig's context.
@@ -62,52 +89,137 @@ pub(super) fn namespace(named: Option<&str>, client: &Client) -> String {
     named.unwrap_or(client.default_namespace()).to_owned()
 }
 
-/// Prints what was found.
-pub fn print(found: &Inspected, unseen: &[String], out: &mut dyn Write) -> std::io::Result<()> {
+/// With the gang that is probably meant, or the first few.
+fn no_gang(namespace: &str, name: &str, names: &[String]) -> String {
+    let known = names.iter().map(String::as_str);
+    let hint = match nearest(name, known.clone()) {
+        Some(near) => format!(": did you mean {near}?"),
+        None if names.is_empty() => ", nor any other".to_owned(),
+        None => {
+            let few: Vec<&str> = known.take(5).collect();
+            let more = names.len() - few.len();
+            let more = if more > 0 {
+                format!(" and {more} more")
+            } else {
+                String::new()
+            };
+            format!("; there are {}{more}", few.join(", "))
+        }
+    };
+    format!("there is no gang {name} in the namespace {namespace}{hint}")
+}
+
+/// For people.
+pub fn text(answer: &Answer, unseen: &[String]) -> String {
+    match answer {
+        Answer::Found { workloads, note } => {
+            let mut text = String::new();
+            if let Some(note) = note {
+                let _ = writeln!(text, "{note}\n");
+            }
+            for (number, found) in workloads.iter().enumerate() {
+                if number > 0 {
+                    text.push('\n');
+                }
+                tell(found, &mut text);
+            }
+            let looked = merged(workloads, |found| &found.looked);
+            let _ = writeln!(text, "\nlooked at: {}", looked.join("; "));
+            text.push_str("still unknown:\n");
+            let unknown = merged(workloads, |found| &found.unknown);
+            for what in unseen.iter().chain(&unknown) {
+                let _ = writeln!(text, "  {what}");
+            }
+            text
+        }
+        Answer::NoGang(why) => format!("{why}\n"),
+        Answer::Absent | Answer::NotServed => String::new(),
+    }
+}
+
+/// For scripts.
+pub fn value(answer: &Answer, unseen: &[String]) -> Value {
+    match answer {
+        Answer::Found { workloads, note } => {
+            let unknown = merged(workloads, |found| &found.unknown);
+            let unknown = unseen.iter().cloned().chain(unknown);
+            json!({
+                "workloads": workloads.iter().map(machine::workload).collect::<Vec<_>>(),
+                "note": note,
+                "lookedAt": merged(workloads, |found| &found.looked),
+                "unknown": unknown.collect::<Vec<_>>(),
+            })
+        }
+        Answer::NoGang(why) => json!({"workloads": [], "note": why}),
+        Answer::Absent | Answer::NotServed => Value::Null,
+    }
+}
+
+/// What is said of all, each once.
+fn merged(workloads: &[Inspected], of: impl Fn(&Inspected) -> &Vec<String>) -> Vec<String> {
+    let mut all: Vec<String> = Vec::new();
+    for what in workloads.iter().flat_map(of) {
+        if !all.contains(what) {
+            all.push(what.clone());
+        }
+    }
+    all
+}
+
+fn tell(found: &Inspected, text: &mut String) {
     let Inspected {
         kind,
         namespace,
         name,
         ..
     } = found;
-    writeln!(out, "{kind} {namespace}/{name}: {}", headline(found))?;
-    for gang in &found.gangs {
-        writeln!(
-            out,
-            "\ngang {} ({}): {}",
-            gang.name,
-            gang.scheduler,
-            standing(gang)
-        )?;
+    let _ = writeln!(text, "{kind} {namespace}/{name}: {}", headline(found));
+    if !found.missing.is_empty() {
+        let missing = found.missing.join(", ");
+        let _ = writeln!(
+            text,
+            "missing: {missing}; Muster makes it, if it runs and nothing is in the way"
+        );
+    }
+    if let Some((reason, message)) = condition(found) {
+        let _ = writeln!(text, "its condition says: {reason}: {message}");
+    }
+    // Those that wait are what is asked about.
+    let waits = |gang: &&GangStatus| gang.waits();
+    let others = found.gangs.iter().filter(|gang| !gang.waits());
+    let gangs = found.gangs.iter().filter(waits).chain(others);
+    for gang in gangs.take(MOST_GANGS) {
+        let (name, scheduler) = (&gang.name, gang.scheduler);
+        let _ = writeln!(text, "\ngang {name} ({scheduler}): {}", standing(gang));
         for (number, cause) in gang.causes.iter().enumerate() {
-            writeln!(out, "  {}. {}: {cause}", number + 1, cause.reason())?;
+            let _ = writeln!(text, "  {}. {}: {cause}", number + 1, cause.reason());
             if let Some(step) = cause.next_step(namespace) {
-                writeln!(out, "     next: {step}")?;
+                let _ = writeln!(text, "     next: {step}");
             }
         }
         if let Some(words) = gang.evidence.quotation().filter(|_| gang.waits()) {
-            writeln!(out, "  the scheduler says: {:?}", words.trim())?;
+            let _ = writeln!(text, "  the scheduler says: {:?}", words.trim());
         }
     }
-    writeln!(
-        out,
-        "\nlooked at: the {kind}, its pods and the objects of its gangs"
-    )?;
-    if unseen.is_empty() {
-        writeln!(
-            out,
-            "           nodes, the pods on them, events of controllers"
-        )?;
+    if let Some(more) = found.gangs.len().checked_sub(MOST_GANGS + 1) {
+        let _ = writeln!(text, "\nand {} more gangs", more + 1);
     }
-    for what in unseen {
-        writeln!(out, "could not look at {what}")?;
-    }
-    writeln!(out, "not looked at: queues, workloads of the same bundle")
+}
+
+/// What the workload's condition says, where a look does not find the same: Muster is told more than
+/// whoever looks, or it does not run and this is old.
+pub(super) fn condition(found: &Inspected) -> Option<&(String, String)> {
+    let causes = || found.gangs.iter().flat_map(|gang| &gang.causes);
+    let same = |reason: &str| {
+        let placed = reason == "GangScheduled" && causes().next().is_none();
+        placed || causes().any(|cause| cause.reason() == reason)
+    };
+    found.told.as_ref().filter(|(reason, _)| !same(reason))
 }
 
 /// The first cause of the first gang that waits, before those that only wait for it; or how the workload
 /// stands.
-fn headline(found: &Inspected) -> String {
+pub(super) fn headline(found: &Inspected) -> String {
     let causes = found.gangs.iter().filter_map(|gang| gang.causes.first());
     let cause = causes.min_by_key(|cause| cause.follows_another());
     match (found.life, cause) {
@@ -123,18 +235,28 @@ fn headline(found: &Inspected) -> String {
             ),
             None => "another controller runs it: Muster leaves it alone".to_owned(),
         },
-        (Life::Live, Some(cause)) => cause.to_string(),
-        (Life::Live, None) => match &found.refused {
-            Some(why) => why.clone(),
-            None if found
-                .gangs
-                .iter()
-                .all(|gang| gang.state == State::Scheduled) =>
-            {
-                placed(found)
-            }
-            None => "a gang waits for its pods to be made".to_owned(),
-        },
+        (Life::Live, cause) => {
+            let is_placed = |gang: &GangStatus| gang.state == State::Scheduled;
+            let told = found.broken.clone().or(cause.map(ToString::to_string));
+            told.or(found.refused.clone()).unwrap_or_else(|| {
+                match found.gangs.iter().all(is_placed) {
+                    true => placed(found),
+                    false => "a gang waits for its pods to be made".to_owned(),
+                }
+            })
+        }
+    }
+}
+
+/// How a gang stands, in one word.
+pub(super) fn stands(gang: &GangStatus, progress: Progress) -> &'static str {
+    let quorum = gang.quorum as usize;
+    match gang.state {
+        State::Empty => "Empty",
+        State::Waiting => "Waiting",
+        State::Scheduled if progress.done >= quorum => "Done",
+        State::Scheduled if progress.running + progress.done >= quorum => "Running",
+        State::Scheduled => "Placed",
     }
 }
 
@@ -175,139 +297,4 @@ fn standing(gang: &GangStatus) -> String {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
-    use std::sync::Arc;
-    use std::time::Duration;
-
-    use super::*;
-    use crate::explain::fit::{Fit, How, Lacking, Short};
-    use crate::explain::{Cause, Evidence};
-    use crate::gang::quantity::Quantity;
-    use crate::gang::{Ask, Unscheduled};
-
-    /// Kinds and schedulers are named in their tables only.
-    pub(in crate::cli) fn without_names(text: &str) -> String {
-        let example = example();
-        let text = text.replace(example.kind, "KIND");
-        text.replace(example.gangs[0].scheduler.as_str(), "SCHEDULER")
-    }
-
-    /// A workload of one gang that waits for room.
-    pub(in crate::cli) fn example() -> Inspected {
-        let short = Short {
-            resource: "nvidia.com/gpu".to_owned(),
-            how: How::By(Quantity::from_units(3)),
-        };
-        let lacking = Lacking {
-            ask: Arc::new(Ask::default()),
-            short: Some(short),
-            holders: vec![("ml/train-b".to_owned(), Quantity::from_units(8))],
-            ..Lacking::default()
-        };
-        let fit = Fit {
-            fits: 6,
-            needed: 9,
-            nodes: 4,
-            lacking: Some(lacking),
-        };
-        let words = Unscheduled {
-            reason: "Unschedulable".to_owned(),
-            message: "0/4 nodes are available: 4 Insufficient nvidia.com/gpu.".to_owned(),
-        };
-        let gang = GangStatus {
-            state: State::Waiting,
-            quorum: 9,
-            size: 9,
-            live: 9,
-            waited: Some(Duration::from_secs(42)),
-            evidence: Evidence {
-                words: vec![(words, 3)],
-                ..Evidence::default()
-            },
-            causes: vec![Cause::NoRoom(fit)],
-            ..GangStatus::example()
-        };
-        Inspected {
-            kind: crate::workload::object::names()[0],
-            namespace: "ml".to_owned(),
-            name: "train".to_owned(),
-            life: Life::Live,
-            gangs: vec![gang],
-            refused: None,
-            kueue: None,
-            manager: None,
-            barrier: None,
-            told: None,
-        }
-    }
-
-    #[test]
-    fn a_gang_that_waits_is_explained_with_evidence_and_the_next_step() {
-        let mut out = Vec::new();
-        let unseen = ["nodes: forbidden".to_owned()];
-        print(&example(), &unseen, &mut out).unwrap();
-        insta::assert_snapshot!(without_names(&String::from_utf8(out).unwrap()), @r#"
-        KIND ml/train: 6 of 9 pods fit; 3 more nvidia.com/gpu are needed (held by ml/train-b)
-
-        gang train-all-0 (SCHEDULER): waits, for 42 s; 9 of 9 pods exist, 0 are placed, 9 are needed
-          1. InsufficientResources: 6 of 9 pods fit; 3 more nvidia.com/gpu are needed (held by ml/train-b)
-             next: kubectl describe nodes
-          the scheduler says: "0/4 nodes are available: 4 Insufficient nvidia.com/gpu."
-
-        looked at: the KIND, its pods and the objects of its gangs
-        could not look at nodes: forbidden
-        not looked at: queues, workloads of the same bundle
-        "#);
-    }
-
-    #[test]
-    fn what_does_not_wait_says_how_it_stands() {
-        let head = |life: Life, kueue: Option<&str>| {
-            headline(&Inspected {
-                life,
-                kueue: kueue.map(str::to_owned),
-                ..example()
-            })
-        };
-        assert_eq!(head(Life::Suspended, None), "suspended");
-        assert_eq!(
-            head(Life::Suspended, Some("team")),
-            "suspended: Kueue has not admitted it from the queue \"team\""
-        );
-        assert_eq!(head(Life::Finished, None), "it has ended");
-        let placed = GangStatus {
-            state: State::Scheduled,
-            ..GangStatus::example()
-        };
-        let placed = Inspected {
-            gangs: vec![placed],
-            ..example()
-        };
-        assert_eq!(headline(&placed), "all gangs are placed");
-        let waits = "main containers wait until all members have started";
-        let at_barrier = Inspected {
-            gangs: placed.gangs.clone(),
-            barrier: Some(waits.to_owned()),
-            ..example()
-        };
-        assert_eq!(
-            headline(&at_barrier),
-            format!("all gangs are placed; at the start barrier {waits}")
-        );
-        let imageless = GangStatus {
-            imageless: 2,
-            ..placed.gangs[0].clone()
-        };
-        let imageless = Inspected {
-            gangs: vec![imageless],
-            ..example()
-        };
-        insta::assert_snapshot!(headline(&imageless), @"all gangs are placed; 2 pod(s) cannot pull an image, which is not a matter of scheduling: kubectl describe pods -n ml");
-        let elsewhere = Inspected {
-            life: Life::LeftAlone,
-            manager: Some("example.com/other".to_owned()),
-            ..example()
-        };
-        insta::assert_snapshot!(headline(&elsewhere), @"example.com/other runs it (spec.managedBy), so Muster leaves it alone: ask there why it waits");
-    }
-}
+mod tests;

@@ -12,6 +12,7 @@ pub mod explain;
 pub mod files;
 mod gangs;
 mod kinds;
+mod machine;
 pub mod render;
 mod report;
 pub mod schedulers;
@@ -19,6 +20,8 @@ mod schema;
 pub mod serve;
 pub mod status;
 mod strict;
+pub(crate) mod target;
+mod terminal;
 pub mod wait;
 pub mod yaml;
 

@@ -39,7 +39,7 @@ const CA_POLL: Duration = Duration::from_secs(30);
 pub enum ServeError {
     /// The directory that the user named cannot be used.
     #[error(
-        "{source}; --tls-dir needs tls.crt and tls.key (muster certs --dir writes them), or leave \
+        "{source}; --tls-dir needs tls.crt and tls.key (the command certs writes them), or leave \
          it out for a development certificate"
     )]
     TlsDir {
@@ -96,7 +96,7 @@ pub async fn run(args: Serve) -> Result<(), ServeError> {
     let certificates = match &keeper {
         Some(keeper) => Certificates::open(Source::Memory {
             signer: keeper.signer(),
-            subject: Subject::default(),
+            subject: Subject::within(&args.namespace),
         })?,
         None => certificates(args.tls_dir.as_deref())?,
     };
@@ -145,7 +145,10 @@ pub async fn run(args: Serve) -> Result<(), ServeError> {
             Some(_) => None,
             None => Some(OwnImage::new(client.clone(), &args)),
         };
-        let service = || format!("muster.{}.svc:8444", args.namespace);
+        // The second one stands for any replica: name servers tell for up to half a minute of those
+        // that are gone.
+        let namespace = &args.namespace;
+        let service = || format!("muster-barrier.{namespace}.svc:8444;muster.{namespace}.svc:8444");
         let server = args.barrier_server.clone().unwrap_or_else(service);
         let kept = keep_wait_container(image, server, certificates, Arc::clone(&cluster));
         background.spawn("container of start barriers", kept);

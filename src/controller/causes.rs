@@ -35,6 +35,8 @@ pub(super) struct Case<'a> {
     pub(super) workload: &'a dyn Workload,
     pub(super) namespace: &'a str,
     pub(super) pods: &'a [SeenPod],
+    /// Who makes its pods, where neither it nor a pod says so: kind and name.
+    pub(super) makers: &'a [(String, String)],
     pub(super) now: Timestamp,
 }
 
@@ -45,7 +47,11 @@ impl Case<'_> {
                 let controller = pod.own.as_ref().and_then(|own| own.controller.as_ref());
                 controller.is_some_and(|made| made.kind == kind && made.name == name)
             };
-            self.workload.makes_pods(kind, name) || self.pods.iter().any(own)
+            let known = self
+                .makers
+                .iter()
+                .any(|made| (&*made.0, &*made.1) == (kind, name));
+            known || self.workload.makes_pods(kind, name) || self.pods.iter().any(own)
         };
         witnesses.refusals(self.namespace, makes)
     }

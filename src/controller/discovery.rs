@@ -39,8 +39,26 @@ pub struct Found {
     pub kinds: Vec<(&'static str, &'static str)>,
 }
 
-/// Looks at the cluster.
+/// Whether it is an error that the schemas of CRDs may not be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Schemas {
+    /// Admission decides by them.
+    Needed,
+    /// What cannot be read is taken to be as in the newest version.
+    IfAllowed,
+}
+
+/// Looks at the cluster with the rights of Muster's own role.
 pub async fn discover(client: &Client) -> Result<Found, kube::Error> {
+    discover_with(client, Schemas::Needed).await
+}
+
+/// Looks at the cluster with the rights of a person, who may not read CRDs.
+pub(super) async fn discover_as_reader(client: &Client) -> Result<Found, kube::Error> {
+    discover_with(client, Schemas::IfAllowed).await
+}
+
+async fn discover_with(client: &Client, schemas: Schemas) -> Result<Found, kube::Error> {
     let version = client.apiserver_version().await?;
     let mut found = Found {
         release: Release::read(&version.major, &version.minor),
@@ -68,7 +86,7 @@ pub async fn discover(client: &Client) -> Result<Found, kube::Error> {
         let kinds = api.resources.iter();
         found.kinds.extend(kinds.map(|r| (version, r.kind)));
         for probe in api.probes {
-            if has(client, probe).await? {
+            if has(client, probe, schemas).await? {
                 found.probes.push(*probe);
                 found.kinds.extend(made_where_found(probe));
             }
@@ -77,7 +95,7 @@ pub async fn discover(client: &Client) -> Result<Found, kube::Error> {
         let by_field = by_field.filter(|link| link.place == LinkPlace::Field);
         fields.extend(by_field.map(|link| link.key));
     }
-    if !fields.is_empty() && !job_types_have(client, &found.workloads, &fields).await? {
+    if !fields.is_empty() && !job_types_have(client, &found.workloads, &fields, schemas).await? {
         found.job_templates = JobTemplates::LoseLinks;
     }
     Ok(found)
@@ -115,10 +133,13 @@ async fn serves_all(client: &Client, api: &SchedulerApi) -> Result<bool, kube::E
     Ok(true)
 }
 
-async fn has(client: &Client, probe: &Probe) -> Result<bool, kube::Error> {
+async fn has(client: &Client, probe: &Probe, schemas: Schemas) -> Result<bool, kube::Error> {
     match probe {
         Probe::Resource { version, resource } => serves(client, version, resource.plural).await,
-        Probe::Field { crd, field } => schema_has(client, crd, field).await,
+        Probe::Field { crd, field } => {
+            let schema = schema(client, crd, schemas).await?;
+            Ok(schema.is_none_or(|schema| mentions(&schema, field)))
+        }
     }
 }
 
@@ -144,27 +165,33 @@ async fn job_types_have(
     client: &Client,
     workloads: &[&Facts],
     fields: &[&str],
+    schemas: Schemas,
 ) -> Result<bool, kube::Error> {
     for crd in workloads.iter().filter_map(|facts| facts.job_types) {
-        let schema = schema(client, crd).await?;
-        if !fields.iter().any(|field| mentions(&schema, field)) {
+        let schema = schema(client, crd, schemas).await?;
+        if schema.is_some_and(|schema| !fields.iter().any(|field| mentions(&schema, field))) {
             return Ok(false);
         }
     }
     Ok(true)
 }
 
-/// Whether a field is anywhere in the schema of a CRD.
-async fn schema_has(client: &Client, crd: &str, field: &str) -> Result<bool, kube::Error> {
-    Ok(mentions(&schema(client, crd).await?, field))
-}
-
-async fn schema(client: &Client, crd: &str) -> Result<String, kube::Error> {
+/// The schema of a CRD; nothing where it may not be read and need not be.
+async fn schema(
+    client: &Client,
+    crd: &str,
+    schemas: Schemas,
+) -> Result<Option<String>, kube::Error> {
     let path = format!("/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{crd}");
     let request = http::Request::get(path)
         .body(Vec::new())
         .map_err(kube::Error::HttpError)?;
-    client.request_text(request).await
+    match client.request_text(request).await {
+        Err(kube::Error::Api(status)) if status.code == 403 && schemas == Schemas::IfAllowed => {
+            Ok(None)
+        }
+        read => read.map(Some),
+    }
 }
 
 fn mentions(schema: &str, field: &str) -> bool {

@@ -134,7 +134,7 @@ pub(super) async fn look(workload: Arc<Stored>, context: Arc<Context>) -> Result
     });
     context.sleepers.set(uid, sleepers.collect());
     if let Some(queue) = &actions.queue
-        && let Some(trouble) = context.queues.trouble(queue).await
+        && let Ok(Some(trouble)) = context.queues.trouble(queue).await
     {
         actions.blame(&trouble);
     }
@@ -142,6 +142,7 @@ pub(super) async fn look(workload: Arc<Stored>, context: Arc<Context>) -> Result
         workload: view,
         namespace,
         pods: &pods,
+        makers: &[],
         now: Timestamp::now(),
     };
     let (witnesses, client) = (&context.witnesses, context.writer.client());

@@ -107,31 +107,10 @@ impl Owners {
         }
         let mut top = controller.clone();
         for _ in 0..MAX_STEPS {
-            // Whoever may create a pod writes this, and it becomes part of a path: the version is the
-            // table's, and the name was checked when the pod was read.
-            let group = top
-                .api_version
-                .split_once('/')
-                .map_or("", |(group, _)| group);
-            let Some(kind) = object::kind_of(group, &top.kind) else {
-                // Of other kinds Muster may not read anything: they are taken to be the highest.
-                break;
-            };
-            let kind = resource(kind.group, kind.version, kind.name);
-            let api: Api<DynamicObject> =
-                Api::namespaced_with(self.client.clone(), namespace, &kind);
-            let found = match api.get_metadata_opt(&top.name).await {
-                // A role of an earlier version.
-                Err(kube::Error::Api(status)) if status.code == 403 => break,
-                found => found?,
-            };
-            let found = found.filter(|found| found.uid().as_deref() == Some(&top.uid));
-            let Some(found) = found else {
-                return Ok(Err(Gone));
-            };
-            match controller_of(&found.metadata) {
-                Some(above) => top = above,
-                None => break,
+            match self.next_above(namespace, &top).await? {
+                Ok(Some(above)) => top = above,
+                Ok(None) => break,
+                Err(Gone) => return Ok(Err(Gone)),
             }
         }
         let mut known = self.lock();
@@ -140,6 +119,52 @@ impl Owners {
         }
         known.insert(key, (Instant::now(), top.clone()));
         Ok(Ok(top))
+    }
+
+    /// The controller of a controller; nothing for the highest that may be read.
+    async fn next_above(
+        &self,
+        namespace: &str,
+        controller: &Reference,
+    ) -> Result<Result<Option<Reference>, Gone>, kube::Error> {
+        // Whoever may create a pod writes this, and it becomes part of a path: the version is the
+        // table's, and the name was checked when the pod was read.
+        let version = controller.api_version.split_once('/');
+        let group = version.map_or("", |(group, _)| group);
+        let Some(kind) = object::kind_of(group, &controller.kind) else {
+            // Of other kinds Muster may not read anything: they are taken to be the highest.
+            return Ok(Ok(None));
+        };
+        let kind = resource(kind.group, kind.version, kind.name);
+        let api: Api<DynamicObject> = Api::namespaced_with(self.client.clone(), namespace, &kind);
+        let found = match api.get_metadata_opt(&controller.name).await {
+            // A role of an earlier version.
+            Err(kube::Error::Api(status)) if status.code == 403 => return Ok(Ok(None)),
+            found => found?,
+        };
+        let found = found.filter(|found| found.uid().as_deref() == Some(&controller.uid));
+        Ok(match found {
+            Some(found) => Ok(controller_of(&found.metadata)),
+            None => Err(Gone),
+        })
+    }
+
+    /// Whether an object, by its uid, is a controller or above it.
+    pub(super) async fn is_above(
+        &self,
+        namespace: &str,
+        uid: &str,
+        controller: &Reference,
+    ) -> Result<bool, kube::Error> {
+        let mut above = Some(controller.clone());
+        for _ in 0..MAX_STEPS {
+            match above {
+                Some(found) if found.uid == uid => return Ok(true),
+                Some(found) => above = self.next_above(namespace, &found).await?.unwrap_or(None),
+                None => break,
+            }
+        }
+        Ok(false)
     }
 
     fn lock(&self) -> MutexGuard<'_, Known> {
@@ -159,7 +184,7 @@ pub(super) fn nearest(pods: &[SeenPod]) -> Vec<Reference> {
     }
 }
 
-fn controller_of(meta: &ObjectMeta) -> Option<Reference> {
+pub(super) fn controller_of(meta: &ObjectMeta) -> Option<Reference> {
     let mut owners = meta.owner_references.iter().flatten();
     let owner = owners.find(|owner| owner.controller == Some(true))?;
     let reference = Reference {

@@ -1,7 +1,7 @@
 //! Gangs that pods declare themselves, as the reconciler looks at them: there is no object to watch,
 //! and so one is made up for each name that a pod or an object of Muster's has.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use futures::channel::mpsc;
@@ -174,6 +174,16 @@ impl PodGangs {
     fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<Name, Told>> {
         self.told.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// What stands for the gangs of these pods.
+pub(super) fn stand_ins(pods: &[Stored]) -> impl Iterator<Item = Stored> {
+    let mut all: BTreeMap<Name, Told> = BTreeMap::new();
+    for (name, shown) in pods.iter().filter_map(show) {
+        let told = Told::follow(all.get(&name), &name, shown);
+        all.insert(name, told);
+    }
+    all.into_values().map(|told| told.stand_in)
 }
 
 /// The gang of a pod, and whether the pod counts; `None` for one that Muster has not admitted.

@@ -23,6 +23,18 @@ const MOST: u32 = 50;
 /// own must not make a list of every change.
 const AGAIN: Duration = Duration::from_secs(5);
 
+/// The stamps that pods carry and their workload does not: only revisions can tell whether they were
+/// ever stored.
+pub(crate) fn wanted(facts: &Facts, view: &dyn Workload, pods: &[SeenPod]) -> HashSet<StampHash> {
+    let plans = || pods.iter().filter(|pod| pod.stamp.is_some());
+    if facts.members.revisions.is_none() || plans().next().is_none() {
+        return HashSet::new();
+    }
+    let now = site::carried(view);
+    let stamps = plans().map(|pod| pod.stamped);
+    stamps.filter(|stamp| !now.contains(stamp)).collect()
+}
+
 /// The stamps that the templates in a workload's revisions carry; none for a kind that has none.
 pub(crate) async fn stamps(
     client: &Client,
@@ -70,18 +82,14 @@ impl Revisions {
         view: &dyn Workload,
         pods: &[SeenPod],
     ) -> Arc<HashSet<StampHash>> {
-        let plans = || pods.iter().filter(|pod| pod.stamp.is_some());
-        if facts.members.revisions.is_none() || plans().next().is_none() {
-            return Arc::default();
-        }
-        let now = site::carried(view);
-        let mut wanted = plans().filter(|pod| !now.contains(&pod.stamped));
-        if wanted.clone().next().is_none() {
+        let wanted = wanted(facts, view, pods);
+        if wanted.is_empty() {
             self.forget(workload.uid());
             return Arc::default();
         }
+        let all = |known: &HashSet<StampHash>| wanted.iter().all(|stamp| known.contains(stamp));
         if let Some((listed, known)) = self.known(workload.uid())
-            && (wanted.all(|pod| known.contains(&pod.stamped)) || listed.elapsed() < AGAIN)
+            && (all(&known) || listed.elapsed() < AGAIN)
         {
             return known;
         }

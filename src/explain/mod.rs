@@ -6,7 +6,7 @@
 //! - [`words`]: what a scheduler says in a pod's condition.
 //! - [`room`]: what nodes have left, for how many members, and who has the rest; [`nodes`] says which
 //!   of them a pod may use, and [`fit`] is the answer.
-//! - `text`: the sentences, the same for all schedulers.
+//! - `text`: the sentences, the same for all schedulers; `short`: a few words for a table.
 //!
 //! Pure: no client, no clock, no cache. The reconciler and `muster explain` call the same functions.
 
@@ -16,6 +16,7 @@ pub mod fit;
 pub mod nodes;
 pub mod refusal;
 pub mod room;
+mod short;
 #[cfg(test)]
 mod tests;
 mod text;

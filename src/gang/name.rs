@@ -12,7 +12,7 @@ use sha2::{Digest, Sha256};
 
 /// The longest DNS label. A gang's name is one, and so fits the value of a label, which links pods
 /// on some schedulers.
-const MAX_LABEL: usize = 63;
+pub(crate) const MAX_LABEL: usize = 63;
 const HASH_LENGTH: usize = 10;
 /// Kubernetes' own alphabet for generated names (`k8s.io/apimachinery/pkg/util/rand`):
 /// no vowels, so that no word appears.

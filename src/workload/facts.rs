@@ -16,6 +16,8 @@ pub struct Kind {
     /// As `kind` says it.
     pub name: &'static str,
     pub(crate) plural: &'static str,
+    /// As kubectl knows it too.
+    pub(crate) short: &'static [&'static str],
 }
 
 impl Kind {

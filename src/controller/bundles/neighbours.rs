@@ -1,24 +1,21 @@
 //! The workloads of all kinds, as far as bundles reach: where those of a kind are found, and who is
 //! looked at again when one changes.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures::channel::mpsc;
-use k8s_openapi::jiff::Timestamp;
 use kube::runtime::reflector::{ObjectRef, Store};
 use kube::runtime::watcher::{self, Event};
 
 use super::partner_index::PartnerIndex;
-use super::partners::{self, Partner};
+use super::partners::{self, Found, Partner};
 use crate::controller::cache::by_owner::ByOwner;
 use crate::controller::cache::stored::Stored;
-use crate::controller::decide::Seen;
-use crate::controller::gang_members::Pods;
 use crate::controller::watched_kind::{api_resource, known_as};
 use crate::gang::PartnerRef;
 use crate::scheduler::Snapshot;
-use crate::workload::{Facts, Object, SeenPod, Workload};
+use crate::workload::{Facts, SeenPod, Workload};
 
 /// The kinds that are watched.
 #[derive(Default)]
@@ -104,41 +101,21 @@ impl Neighbours {
                 let reference = object_ref(other, neighbour.facts);
                 Some((neighbour, neighbour.stored.get(&reference)?))
             });
-            let object = found
-                .as_ref()
-                .map(|(neighbour, found)| Object::read(neighbour.facts.kind, found.text()));
-            let view = object.as_ref().and_then(Object::workload);
-            let pods = match (&found, view) {
-                (Some((neighbour, found)), Some(view)) => neighbour.members(found, view),
-                _ => Vec::new(),
-            };
-            let seen = view.map(|workload| Seen {
-                workload,
-                namespace: other.workload().namespace(),
-                pods: &pods,
-                strangers: &[],
-                made: &[],
-                partners: &[],
-                owner: None,
-                waiters: &[],
-                now: Timestamp::default(),
+            let found = found.as_ref().map(|(neighbour, found)| {
+                let owner = known_as(neighbour.facts, found);
+                Found {
+                    facts: neighbour.facts,
+                    text: found.text(),
+                    pods: neighbour.pods.of(found.namespace(), owner),
+                }
             });
-            partners::look(other.clone(), &circle, seen.as_ref(), cluster)
+            partners::look_at(other.clone(), &circle, found, cluster)
         };
         others.map(look).collect()
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<&'static str, Neighbour>> {
         self.kinds.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Neighbour {
-    /// The members of a workload: of a kind that makes bundles, and so has no revisions.
-    fn members(&self, workload: &Stored, view: &dyn Workload) -> Vec<SeenPod> {
-        let owner = known_as(self.facts, workload);
-        let found = self.pods.of(workload.namespace(), owner);
-        Pods::sort(found, view, &HashSet::new()).members
     }
 }
 

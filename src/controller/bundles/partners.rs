@@ -2,11 +2,13 @@
 //!
 //! Pure: the others are found by [`super::partner_index`], and what follows is in [`super::start`].
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
+
+use k8s_openapi::jiff::Timestamp;
 
 use crate::controller::bundles::missing_pods;
 use crate::controller::decide::{self, Seen};
-use crate::controller::gang_members::{GangMembers, Members};
+use crate::controller::gang_members::{GangMembers, Members, Pods};
 use crate::controller::gang_status::left;
 use crate::controller::owners;
 use crate::gang::{Ally, Circle, FieldPath, PartnerRef, Reference, SchedulerKind, WorkloadRef};
@@ -14,7 +16,7 @@ use crate::judge;
 use crate::scheduler::{Scheduler, Snapshot};
 use crate::workload::facts::Watched;
 use crate::workload::seen::PodPhase;
-use crate::workload::{Life, SeenPod, Unasked, Workload, declaration, keys, site};
+use crate::workload::{Facts, Life, Object, SeenPod, Unasked, Workload, declaration, keys, site};
 
 /// Another workload of the circle.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -86,6 +88,46 @@ pub fn itself(workload: &dyn Workload, namespace: &str) -> PartnerRef {
     let name = workload.meta().name.as_deref().unwrap_or_default();
     let kind = workload.facts().kind.name;
     PartnerRef::new(kind, WorkloadRef::new(namespace, name))
+}
+
+/// Another workload as it is found.
+pub struct Found<'f> {
+    /// What holds for its kind.
+    pub facts: &'static Facts,
+    /// Its JSON.
+    pub text: &'f str,
+    /// The pods that say that they are its members.
+    pub pods: Vec<SeenPod>,
+}
+
+/// Looks at a workload of the circle as it is found. Of a kind that makes bundles, and so has no
+/// revisions.
+pub fn look_at(
+    workload: PartnerRef,
+    circle: &Circle,
+    found: Option<Found<'_>>,
+    cluster: &Snapshot,
+) -> Partner {
+    let (read, pods) = match found {
+        Some(found) => (Some(Object::read(found.facts.kind, found.text)), found.pods),
+        None => (None, Vec::new()),
+    };
+    let view = read.as_ref().and_then(Object::workload);
+    let sorted = view.map(|view| Pods::sort(pods, view, &HashSet::new()));
+    let pods = sorted.map(|sorted| sorted.members).unwrap_or_default();
+    let namespace = workload.workload().namespace().to_owned();
+    let seen = view.map(|workload| Seen {
+        workload,
+        namespace: &namespace,
+        pods: &pods,
+        strangers: &[],
+        made: &[],
+        partners: &[],
+        owner: None,
+        waiters: &[],
+        now: Timestamp::default(),
+    });
+    look(workload, circle, seen.as_ref(), cluster)
 }
 
 /// Looks at a workload of the circle from the one that names it. Of one that does not

@@ -18,10 +18,13 @@ use crate::scheduler::Queue;
 /// A queue is not looked up more often than this, however many gangs wait in it.
 const REST: Duration = Duration::from_secs(60);
 
+/// Why nothing starts from a queue, if so; else why that is not known.
+pub(crate) type Trouble = Result<Option<String>, String>;
+
 pub(crate) struct Queues {
     client: Client,
     /// What was wrong with each queue.
-    troubles: Mutex<Expiring<Queue, Option<String>>>,
+    troubles: Mutex<Expiring<Queue, Trouble>>,
 }
 
 impl Queues {
@@ -30,8 +33,8 @@ impl Queues {
         Self { client, troubles }
     }
 
-    /// Why nothing starts from a queue, if so.
-    pub(crate) async fn trouble(&self, queue: &Queue) -> Option<String> {
+    /// Why nothing starts from a queue.
+    pub(crate) async fn trouble(&self, queue: &Queue) -> Trouble {
         if let Some((trouble, _)) = self.lock().get(queue, Instant::now()) {
             return trouble.clone();
         }
@@ -41,25 +44,27 @@ impl Queues {
         trouble
     }
 
-    fn lock(&self) -> MutexGuard<'_, Expiring<Queue, Option<String>>> {
+    fn lock(&self) -> MutexGuard<'_, Expiring<Queue, Trouble>> {
         self.troubles.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn look_up(&self, queue: &Queue) -> Option<String> {
+    async fn look_up(&self, queue: &Queue) -> Trouble {
         let name = &queue.name;
-        let (group, version) = queue.api_version.split_once('/')?;
+        let Some((group, version)) = queue.api_version.split_once('/') else {
+            return Ok(None);
+        };
         let kind = resource(group, version, "Queue");
         let api: Api<DynamicObject> = Api::all_with(self.client.clone(), &kind);
         match api.get(name).await {
-            Ok(found) => queue.trouble(&found),
+            Ok(found) => Ok(queue.trouble(&found)),
             // When the API is not served, the answer names no object.
-            Err(kube::Error::Api(status)) if status.is_not_found() => status
+            Err(kube::Error::Api(status)) if status.is_not_found() => Ok(status
                 .details
                 .filter(|details| details.name == *name)
-                .map(|_| format!("queue {name:?} does not exist")),
+                .map(|_| format!("queue {name:?} does not exist"))),
             Err(error) => {
                 tracing::warn!(queue = name, %error, "cannot look at a queue");
-                None
+                Err(error.to_string())
             }
         }
     }

@@ -193,11 +193,16 @@ impl Witnesses {
         self.claims.missing(client, namespace, names).await
     }
 
-    /// Looks once at everything that is watched otherwise; what could not be looked at, and why.
-    pub(super) async fn list(&self, client: &Client) -> Vec<String> {
+    /// Looks once at everything that is watched otherwise, at the events of one namespace or of all;
+    /// what could not be looked at, and why.
+    pub(super) async fn list(
+        &self,
+        client: &Client,
+        namespace: Option<&str>,
+    ) -> Vec<(&'static str, kube::Error)> {
         let mut unseen = self.room.list(client).await;
-        if let Err(error) = self.refusals.list(client).await {
-            unseen.push(format!("events of controllers: {error}"));
+        if let Err(error) = self.refusals.list(client, namespace).await {
+            unseen.push(("events of controllers", error));
         }
         unseen
     }

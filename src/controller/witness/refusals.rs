@@ -69,10 +69,17 @@ impl Refusals {
         refusals
     }
 
-    /// Looks once.
-    pub(super) async fn list(&self, client: &Client) -> Result<(), kube::Error> {
-        let events: Api<DynamicObject> =
-            Api::all_with(client.clone(), &resource("", "v1", "Event"));
+    /// Looks once, at one namespace or at all.
+    pub(super) async fn list(
+        &self,
+        client: &Client,
+        namespace: Option<&str>,
+    ) -> Result<(), kube::Error> {
+        let (client, kind) = (client.clone(), resource("", "v1", "Event"));
+        let events: Api<DynamicObject> = match namespace {
+            Some(namespace) => Api::namespaced_with(client, namespace, &kind),
+            None => Api::all_with(client, &kind),
+        };
         for selector in selectors() {
             let params = ListParams::default().fields(&selector);
             let failed = events.list(&params).await?;

@@ -80,7 +80,7 @@ impl WatchedRoom {
     }
 
     /// Looks once; what could not be looked at, and why.
-    pub(super) async fn list(&self, client: &Client) -> Vec<String> {
+    pub(super) async fn list(&self, client: &Client) -> Vec<(&'static str, kube::Error)> {
         let mut unseen = Vec::new();
         let nodes: Api<Node> = Api::all_with(client.clone(), &resource("", "v1", "Node"));
         match nodes.list(&ListParams::default()).await {
@@ -89,7 +89,7 @@ impl WatchedRoom {
                 nodes.for_each(|node| self.node(Event::InitApply(node)));
                 self.node(Event::InitDone);
             }
-            Err(error) => unseen.push(format!("nodes: {error}")),
+            Err(error) => unseen.push(("nodes", error)),
         }
         let pods: Api<Pod> = Api::all_with(client.clone(), &resource("", "v1", "Pod"));
         match pods.list(&ListParams::default().fields(ON_NODES)).await {
@@ -98,7 +98,7 @@ impl WatchedRoom {
                 pods.for_each(|pod| self.pod(Event::InitApply(pod)));
                 self.pod(Event::InitDone);
             }
-            Err(error) => unseen.push(format!("the pods on nodes: {error}")),
+            Err(error) => unseen.push(("the pods on nodes", error)),
         }
         unseen
     }

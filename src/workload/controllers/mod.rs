@@ -147,7 +147,7 @@ fn is_known(kind: &str) -> bool {
 }
 
 macro_rules! controllers {
-    ($($name:ident: $group:literal, $version:literal, $plural:literal, $kind:ident, $maker:expr;)+) => {
+    ($($name:ident: $group:literal, $version:literal, $plural:literal $short:literal, $kind:ident, $maker:expr;)+) => {
         $(
         #[doc = concat!("A ", stringify!($name), ".")]
         #[derive(Debug, Default, Deserialize)]
@@ -160,6 +160,7 @@ macro_rules! controllers {
             version: $version,
             name: stringify!($name),
             plural: $plural,
+            short: &[$short],
         };
 
         impl Reviewed for $name<'_> {
@@ -186,16 +187,16 @@ macro_rules! controllers {
 }
 
 controllers! {
-    Deployment: "apps", "v1", "deployments", DEPLOYMENT, |made| made.maker(Life::Revisions);
-    StatefulSet: "apps", "v1", "statefulsets", STATEFUL_SET, |made| made.maker(Life::Ordered);
-    ReplicaSet: "apps", "v1", "replicasets", REPLICA_SET, |made| made.maker(Life::Plain);
-    DaemonSet: "apps", "v1", "daemonsets", DAEMON_SET, |made| Maker {
+    Deployment: "apps", "v1", "deployments" "deploy", DEPLOYMENT, |made| made.maker(Life::Revisions);
+    StatefulSet: "apps", "v1", "statefulsets" "sts", STATEFUL_SET, |made| made.maker(Life::Ordered);
+    ReplicaSet: "apps", "v1", "replicasets" "rs", REPLICA_SET, |made| made.maker(Life::Plain);
+    DaemonSet: "apps", "v1", "daemonsets" "ds", DAEMON_SET, |made| Maker {
         errors: made.refuse(
             "each pod of a DaemonSet is for one node, whenever that node joins: they cannot start \
              together",
         ),
         ..Maker::default()
     };
-    ReplicationController: "", "v1", "replicationcontrollers", REPLICATION_CONTROLLER,
+    ReplicationController: "", "v1", "replicationcontrollers" "rc", REPLICATION_CONTROLLER,
         |made| made.maker(Life::Plain);
 }

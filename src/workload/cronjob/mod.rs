@@ -18,6 +18,7 @@ pub static KIND: Kind = Kind {
     version: "v1",
     name: "CronJob",
     plural: "cronjobs",
+    short: &["cj"],
 };
 
 /// A CronJob, as far as its Jobs are gangs.

@@ -18,6 +18,7 @@ pub static KIND: Kind = Kind {
     version: "v1",
     name: "Job",
     plural: "jobs",
+    short: &[],
 };
 
 /// The labels that Kubernetes writes on the pods of a Job, unless it has `manualSelector`.

@@ -18,6 +18,7 @@ pub static KIND: Kind = Kind {
     version: "v1alpha2",
     name: "JobSet",
     plural: "jobsets",
+    short: &[],
 };
 
 pub(crate) const JOBSET_NAME: &str = "jobset.sigs.k8s.io/jobset-name";

@@ -13,6 +13,7 @@ pub static KIND: Kind = Kind {
     version: "v1",
     name: "LeaderWorkerSet",
     plural: "leaderworkersets",
+    short: &["lws"],
 };
 
 pub(crate) static FACTS: Facts = Facts {

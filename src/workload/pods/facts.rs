@@ -15,6 +15,7 @@ pub static KIND: Kind = Kind {
     version: "v1",
     name: "Pod",
     plural: "pods",
+    short: &["po"],
 };
 
 /// The labels of Kubernetes' own controllers that differ from pod to pod, and Muster's own.

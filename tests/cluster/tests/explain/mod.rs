@@ -1,5 +1,6 @@
 //! Causes that are brought about on purpose, each of which Muster must name, and how soon it does.
 
+mod command;
 mod gang;
 mod lives;
 mod seed;
@@ -84,6 +85,7 @@ pub fn all() -> Vec<Test> {
         Home::Main,
         lives::what_another_controller_runs_is_left_to_it,
     ));
+    tests.extend(command::all());
     tests
 }
 

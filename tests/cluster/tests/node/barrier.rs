@@ -1,5 +1,6 @@
 //! Start barriers with real containers: how soon they go on, and what kubelet makes of a timeout.
 
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
@@ -253,6 +254,50 @@ pub async fn a_container_that_is_restarted_fails_at_once(sandbox: Sandbox) -> Re
     });
     let took = restarted.next().context("nobody was restarted")?;
     ensure!(took <= 4, "it waited {took} s again");
+    Ok(())
+}
+
+/// How many replicas each pod at a barrier of this namespace is connected to, as the network of its own
+/// shows it.
+fn replicas_of_each(namespace: &str) -> Result<Vec<usize>> {
+    let barrier = format!("MUSTER_BARRIER={namespace}/");
+    let mut found = Vec::new();
+    for process in std::fs::read_dir("/proc")? {
+        let process = process?.path();
+        let env = std::fs::read(process.join("environ")).unwrap_or_default();
+        if !env
+            .split(|byte| *byte == 0)
+            .any(|variable| variable.starts_with(barrier.as_bytes()))
+        {
+            continue;
+        }
+        let table = std::fs::read_to_string(process.join("net/tcp"))?;
+        let replica = |line: &str| {
+            let mut words = line.split_whitespace().skip(2);
+            let (address, port) = words.next()?.split_once(':')?;
+            let established = words.next()? == "01";
+            (established && port == format!("{:04X}", 8444)).then(|| address.to_owned())
+        };
+        let replicas: BTreeSet<String> = table.lines().filter_map(replica).collect();
+        found.push(replicas.len());
+    }
+    Ok(found)
+}
+
+pub async fn a_pod_that_waits_holds_a_second_replica_ready(sandbox: Sandbox) -> Result<()> {
+    sandbox
+        .apply(&late(&sandbox, BARRIER, "Never", &["now"], ""))
+        .await?;
+    sandbox.at_barrier(INIT, PODS - 1).await?;
+    sandbox
+        .wait_for("two replicas behind each pod", async || {
+            let replicas = replicas_of_each(&sandbox.namespace)?;
+            ensure!(replicas == [2; PODS - 1], "{replicas:?}");
+            Ok(())
+        })
+        .await?;
+    let after = sandbox.last_comes().await?;
+    println!("each pod held a second replica ready: went on after {after:?} ms");
     Ok(())
 }
 

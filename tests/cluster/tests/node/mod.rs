@@ -30,6 +30,10 @@ pub fn all() -> Vec<Test> {
         ),
         test_in(
             Home::Node,
+            barrier::a_pod_that_waits_holds_a_second_replica_ready,
+        ),
+        test_in(
+            Home::Node,
             barrier::a_pod_that_gives_up_fails_with_the_reason,
         ),
         test_in(

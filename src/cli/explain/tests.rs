@@ -1,0 +1,185 @@
+use super::*;
+use crate::controller::inspect::example::example;
+
+fn found(workloads: Vec<Inspected>, note: Option<&str>) -> Answer {
+    let note = note.map(str::to_owned);
+    Answer::Found { workloads, note }
+}
+
+fn unseen() -> [String; 1] {
+    ["events: forbidden".to_owned()]
+}
+
+#[test]
+fn a_gang_that_waits_is_explained_with_evidence_and_the_next_step() {
+    let text = text(&found(vec![example()], None), &unseen());
+    insta::assert_snapshot!("explain-text", text);
+}
+
+#[test]
+fn what_only_the_condition_says_is_told_with_what_is_missing() {
+    let told = |reason: &str| Inspected {
+        told: Some((reason.to_owned(), "exceeded quota".to_owned())),
+        missing: vec!["PodGroup train-all-0".to_owned()],
+        ..example()
+    };
+    let text = |reason: &str| text(&found(vec![told(reason)], None), &[]);
+    let lines: Vec<String> = text("GangRefused").lines().map(str::to_owned).collect();
+    let missing = "missing: PodGroup train-all-0; Muster makes it, if it runs and nothing is in \
+                   the way";
+    assert_eq!(lines[1], missing);
+    assert_eq!(lines[2], "its condition says: GangRefused: exceeded quota");
+    let same = text("InsufficientResources");
+    assert!(!same.contains("its condition says"), "{same}");
+}
+
+#[test]
+fn a_pod_is_told_before_its_gang() {
+    let text = text(&found(vec![example()], Some("the pod train-0 waits")), &[]);
+    assert!(text.starts_with("the pod train-0 waits\n\n"), "{text}");
+}
+
+#[test]
+fn several_workloads_are_explained_one_after_another_and_what_was_looked_at_once() {
+    let other = Inspected {
+        name: "other".to_owned(),
+        ..example()
+    };
+    let text = text(&found(vec![example(), other], None), &[]);
+    assert!(
+        text.contains("ml/train: ") && text.contains("\n\nExample ml/other: "),
+        "{text}"
+    );
+    assert_eq!(text.matches("looked at: its pods; nodes\n").count(), 1);
+    assert_eq!(text.matches("  what preemption could free\n").count(), 1);
+}
+
+#[test]
+fn scripts_read_the_same_as_json_and_as_yaml() {
+    let value = value(&found(vec![example()], None), &unseen());
+    let mut json = Vec::new();
+    machine::write_json(&value, &mut json).unwrap();
+    let json = String::from_utf8(json).unwrap();
+    insta::assert_snapshot!("explain-json", json);
+    let mut yaml = Vec::new();
+    machine::write_yaml(&value, &mut yaml).unwrap();
+    let yaml = String::from_utf8(yaml).unwrap();
+    insta::assert_snapshot!("explain-yaml", &yaml);
+    let read = crate::cli::yaml::documents(&yaml).remove(0).unwrap();
+    assert_eq!(read.value, value);
+}
+
+#[test]
+fn what_has_no_gang_is_one_sentence() {
+    let answer = Answer::NoGang("the pod belongs to no gang".to_owned());
+    assert_eq!(text(&answer, &unseen()), "the pod belongs to no gang\n");
+    let value = value(&answer, &[]);
+    assert_eq!(value["note"], "the pod belongs to no gang");
+    assert_eq!(value["workloads"], json!([]));
+}
+
+#[test]
+fn a_gang_that_is_not_there_is_told_which_are() {
+    let names = |names: &[&str]| -> Vec<String> { names.iter().map(|n| (*n).to_owned()).collect() };
+    assert_eq!(
+        no_gang("ml", "rign", &names(&["train-all-0", "ring"])),
+        "there is no gang rign in the namespace ml: did you mean ring?"
+    );
+    assert_eq!(
+        no_gang("ml", "x", &names(&["aa", "bb", "cc", "dd", "ee", "ff"])),
+        "there is no gang x in the namespace ml; there are aa, bb, cc, dd, ee and 1 more"
+    );
+    assert_eq!(
+        no_gang("ml", "x", &[]),
+        "there is no gang x in the namespace ml, nor any other"
+    );
+}
+
+#[test]
+fn of_many_gangs_those_that_wait_come_first_and_the_rest_is_counted() {
+    let named = |number: usize, state| GangStatus {
+        name: format!("gang-{number}"),
+        state,
+        ..GangStatus::example()
+    };
+    let mut gangs: Vec<GangStatus> = (0..30).map(|n| named(n, State::Scheduled)).collect();
+    gangs.push(named(30, State::Waiting));
+    let many = Inspected { gangs, ..example() };
+    let text = text(&found(vec![many], None), &[]);
+    assert_eq!(text.matches("\ngang gang-").count(), MOST_GANGS);
+    assert!(text.find("gang-30 ").unwrap() < text.find("gang-0 ").unwrap());
+    assert!(text.contains("\nand 11 more gangs\n"), "{text}");
+}
+
+#[test]
+fn what_does_not_wait_says_how_it_stands() {
+    let head = |life: Life, kueue: Option<&str>| {
+        headline(&Inspected {
+            life,
+            kueue: kueue.map(str::to_owned),
+            ..example()
+        })
+    };
+    assert_eq!(head(Life::Suspended, None), "suspended");
+    assert_eq!(
+        head(Life::Suspended, Some("team")),
+        "suspended: Kueue has not admitted it from the queue \"team\""
+    );
+    assert_eq!(head(Life::Finished, None), "it has ended");
+    let gang = |state| Inspected {
+        gangs: vec![GangStatus {
+            state,
+            ..GangStatus::example()
+        }],
+        ..example()
+    };
+    assert_eq!(headline(&gang(State::Scheduled)), "all gangs are placed");
+    assert_eq!(
+        headline(&gang(State::Empty)),
+        "a gang waits for its pods to be made"
+    );
+    let broken = Inspected {
+        broken: Some("the pods disagree".to_owned()),
+        ..example()
+    };
+    assert_eq!(headline(&broken), "the pods disagree");
+    let waits = "main containers wait until all members have started";
+    let at_barrier = Inspected {
+        barrier: Some(waits.to_owned()),
+        ..gang(State::Scheduled)
+    };
+    assert_eq!(
+        headline(&at_barrier),
+        format!("all gangs are placed; at the start barrier {waits}")
+    );
+    let mut imageless = gang(State::Scheduled);
+    imageless.gangs[0].imageless = 2;
+    insta::assert_snapshot!(headline(&imageless), @"all gangs are placed; 2 pod(s) cannot pull an image, which is not a matter of scheduling: kubectl describe pods -n ml");
+    let elsewhere = Inspected {
+        life: Life::LeftAlone,
+        manager: Some("example.com/other".to_owned()),
+        ..example()
+    };
+    insta::assert_snapshot!(headline(&elsewhere), @"example.com/other runs it (spec.managedBy), so Muster leaves it alone: ask there why it waits");
+}
+
+#[test]
+fn a_gang_stands_in_one_word() {
+    let stands = |state, running, done| {
+        let gang = GangStatus {
+            state,
+            ..GangStatus::example()
+        };
+        let progress = Progress {
+            running,
+            done,
+            ..Progress::default()
+        };
+        stands(&gang, progress)
+    };
+    assert_eq!(stands(State::Empty, 0, 0), "Empty");
+    assert_eq!(stands(State::Waiting, 3, 0), "Waiting");
+    assert_eq!(stands(State::Scheduled, 3, 0), "Placed");
+    assert_eq!(stands(State::Scheduled, 3, 1), "Running");
+    assert_eq!(stands(State::Scheduled, 0, 4), "Done");
+}

@@ -1,0 +1,74 @@
+//! What `muster explain` and `muster status` print for scripts: the same data, in one form.
+
+use std::io::Write;
+
+use serde_json::{Value, json};
+
+use super::explain::{condition, headline, stands};
+use super::yaml;
+use crate::controller::decide::GangStatus;
+use crate::controller::inspect::Inspected;
+use crate::controller::inspect::progress::Progress;
+use crate::explain::Cause;
+
+/// Prints JSON.
+pub(super) fn write_json(value: &Value, out: &mut dyn Write) -> std::io::Result<()> {
+    serde_json::to_writer_pretty(&mut *out, value)?;
+    writeln!(out)
+}
+
+/// Prints YAML.
+pub(super) fn write_yaml(value: &Value, out: &mut dyn Write) -> std::io::Result<()> {
+    writeln!(out, "{}", yaml::to_string(value).trim_end())
+}
+
+/// A workload and its gangs.
+pub(super) fn workload(workload: &Inspected) -> Value {
+    let gangs = workload.gangs();
+    let gangs: Vec<Value> = gangs
+        .map(|(gang, progress)| self::gang(gang, progress, &workload.namespace))
+        .collect();
+    let condition = condition(workload);
+    let condition =
+        condition.map(|(reason, message)| json!({"reason": reason, "message": message}));
+    json!({
+        "kind": workload.kind,
+        "namespace": workload.namespace,
+        "name": workload.name,
+        "declaredGang": workload.declared,
+        "headline": headline(workload),
+        "gangs": gangs,
+        "refused": workload.refused,
+        "broken": workload.broken,
+        "missing": workload.missing,
+        "condition": condition,
+        "kueueQueue": workload.kueue,
+    })
+}
+
+fn gang(gang: &GangStatus, progress: Progress, namespace: &str) -> Value {
+    let cause = |cause: &Cause| {
+        json!({
+            "reason": cause.reason(),
+            "message": cause.to_string(),
+            "waitingFor": cause.waits_for(),
+            "next": cause.next_step(namespace),
+        })
+    };
+    let seconds = |time: Option<std::time::Duration>| time.map(|time| time.as_secs());
+    json!({
+        "name": gang.name,
+        "scheduler": gang.scheduler.as_str(),
+        "state": stands(gang, progress),
+        "quorum": gang.quorum,
+        "size": gang.size,
+        "created": progress.created,
+        "placed": progress.placed,
+        "running": progress.running,
+        "done": progress.done,
+        "ageSeconds": seconds(gang.age),
+        "waitedSeconds": seconds(gang.waited.filter(|_| gang.waits())),
+        "causes": gang.causes.iter().map(cause).collect::<Vec<_>>(),
+        "schedulerSays": gang.evidence.quotation().filter(|_| gang.waits()).map(str::trim),
+    })
+}

@@ -1,0 +1,94 @@
+//! `muster status`: the gangs of a namespace or of the cluster, a line each.
+
+mod table;
+#[cfg(test)]
+mod tests;
+
+use std::io::{IsTerminal as _, Write};
+use std::time::Duration;
+
+use serde_json::Value;
+
+use self::table::{Columns, Depth, Reach};
+use super::explain::{Error, namespace};
+use super::terminal::{Screen, Sink, printable};
+use super::{connect, machine};
+use crate::args::{Status, StatusOutput};
+use crate::controller::inspect::{Inspected, Inspector};
+
+/// Between two looks of `--watch`.
+const AGAIN: Duration = Duration::from_secs(5);
+
+/// Prints how gangs stand, once or again and again. What is kept from look to look does not grow.
+pub async fn run(args: &Status, out: &mut dyn Write) -> Result<(), Error> {
+    let client = connect::user(args.target.kubeconfig.as_deref()).await?;
+    let namespace = match args.all_namespaces {
+        true => None,
+        false => Some(namespace(args.namespace.as_deref(), &client)),
+    };
+    let sink = match std::io::stdout().is_terminal() {
+        true => Sink::Terminal,
+        false => Sink::Elsewhere,
+    };
+    let screen = Screen::of(sink, |name| std::env::var(name).ok());
+    let mut inspector = Inspector::new(client, namespace.as_deref()).await?;
+    loop {
+        let all = inspector.all(namespace.as_deref()).await;
+        if let (true, Screen::Drawn) = (args.watch, screen) {
+            // From the top of a cleared screen.
+            write!(out, "\x1b[2J\x1b[H")?;
+        }
+        print(&all, args, screen, out)?;
+        if all.is_empty() && !inspector.unseen().is_empty() {
+            eprintln!("there may be gangs that could not be looked at");
+        }
+        for what in inspector.unseen() {
+            eprintln!("could not look at {}", printable(what));
+        }
+        out.flush()?;
+        if !args.watch {
+            return Ok(());
+        }
+        tokio::time::sleep(AGAIN).await;
+        inspector.look_again(namespace.as_deref()).await;
+        if let (Screen::Plain, StatusOutput::Text | StatusOutput::Wide) = (screen, args.output) {
+            writeln!(out)?;
+        }
+    }
+}
+
+fn print(
+    all: &[Inspected],
+    args: &Status,
+    screen: Screen,
+    out: &mut dyn Write,
+) -> std::io::Result<()> {
+    let reach = match args.all_namespaces {
+        true => Reach::All,
+        false => Reach::One,
+    };
+    let table = |depth| {
+        let columns = Columns {
+            reach,
+            screen,
+            depth,
+        };
+        printable(&columns.table(all))
+    };
+    match args.output {
+        StatusOutput::Text => write!(out, "{}", table(Depth::Narrow)),
+        StatusOutput::Wide => write!(out, "{}", table(Depth::Wide)),
+        StatusOutput::Json => machine::write_json(&value(all), out),
+        StatusOutput::Yaml => {
+            if args.watch {
+                writeln!(out, "---")?;
+            }
+            machine::write_yaml(&value(all), out)
+        }
+    }
+}
+
+/// For scripts.
+fn value(all: &[Inspected]) -> Value {
+    all.iter().map(machine::workload).collect()
+}

@@ -1,0 +1,90 @@
+use serde_json::json;
+
+use super::*;
+use crate::controller::decide::{GangStatus, State};
+use crate::controller::inspect::example::example;
+use crate::controller::inspect::progress::Progress;
+use crate::workload::Life;
+
+/// Gangs and workloads of every state.
+fn all() -> Vec<Inspected> {
+    let running = Inspected {
+        name: "serve".to_owned(),
+        gangs: vec![GangStatus {
+            state: State::Scheduled,
+            ..GangStatus::example()
+        }],
+        progress: vec![Progress {
+            created: 4,
+            placed: 4,
+            running: 3,
+            done: 1,
+        }],
+        ..example()
+    };
+    let suspended = Inspected {
+        name: "night".to_owned(),
+        life: Life::Suspended,
+        kueue: Some("team".to_owned()),
+        gangs: Vec::new(),
+        told: Some(("GangSuspended".to_owned(), "the workload waits".to_owned())),
+        ..example()
+    };
+    let refused = Inspected {
+        namespace: "web".to_owned(),
+        name: "old".to_owned(),
+        gangs: Vec::new(),
+        refused: Some("it was created without Muster".to_owned()),
+        ..example()
+    };
+    vec![example(), running, suspended, refused]
+}
+
+fn table(reach: Reach, screen: Screen, depth: Depth) -> String {
+    let columns = Columns {
+        reach,
+        screen,
+        depth,
+    };
+    columns.table(&all())
+}
+
+#[test]
+fn a_gang_is_a_line() {
+    insta::assert_snapshot!("status", table(Reach::One, Screen::Plain, Depth::Narrow));
+    let columns = Columns {
+        reach: Reach::One,
+        screen: Screen::Drawn,
+        depth: Depth::Narrow,
+    };
+    assert_eq!(columns.table(&[]), "no gangs\n");
+}
+
+#[test]
+fn the_wide_table_has_sentences_and_that_of_all_namespaces_names_them() {
+    insta::assert_snapshot!("status-wide", table(Reach::All, Screen::Plain, Depth::Wide));
+}
+
+#[test]
+fn on_a_terminal_a_gang_has_a_bar() {
+    insta::assert_snapshot!(
+        "status-drawn",
+        table(Reach::One, Screen::Drawn, Depth::Narrow)
+    );
+}
+
+#[test]
+fn scripts_read_the_same() {
+    let listed = value(&all());
+    let gang = &listed[0]["gangs"][0];
+    assert_eq!(gang["causes"][0]["reason"], "InsufficientResources");
+    assert_eq!(gang["causes"][0]["waitingFor"], "3 nvidia.com/gpu");
+    assert_eq!((&gang["placed"], &gang["quorum"]), (&json!(0), &json!(9)));
+    assert_eq!(gang["waitedSeconds"], 42);
+    assert_eq!(listed[1]["gangs"][0]["state"], "Running");
+    assert_eq!(listed[3]["refused"], "it was created without Muster");
+    let mut yaml = Vec::new();
+    machine::write_yaml(&listed, &mut yaml).unwrap();
+    let yaml = String::from_utf8(yaml).unwrap();
+    insta::assert_snapshot!("status-yaml", &yaml);
+}

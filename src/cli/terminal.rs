@@ -1,0 +1,119 @@
+//! What a terminal shows: whether bars print there, and text that cannot do anything to it.
+
+use crate::controller::inspect::progress::Progress;
+
+/// Where output goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Sink {
+    /// A person looks at it.
+    Terminal,
+    /// A file or another program.
+    Elsewhere,
+}
+
+/// How output is drawn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Screen {
+    /// With bars, on a screen that can be cleared.
+    Drawn,
+    /// Lines of text.
+    Plain,
+}
+
+impl Screen {
+    /// Of a sink, by the variables of the environment: plain where nobody looks, where the user wants it
+    /// (`NO_COLOR`), and where the terminal would not show bars.
+    pub(super) fn of(sink: Sink, variable: impl Fn(&str) -> Option<String>) -> Self {
+        let set = |name: &str| variable(name).filter(|value| !value.is_empty());
+        let locale = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(set);
+        let locale = locale.unwrap_or_default().to_ascii_lowercase();
+        let wide = locale.contains("utf-8") || locale.contains("utf8");
+        let dumb = set("TERM").is_none_or(|terminal| terminal == "dumb");
+        match sink == Sink::Terminal && wide && !dumb && set("NO_COLOR").is_none() {
+            true => Self::Drawn,
+            false => Self::Plain,
+        }
+    }
+}
+
+/// The cells of a bar.
+const CELLS: usize = 10;
+
+/// How much of a quorum is placed, and how much of the rest exists.
+pub(super) fn bar(progress: Progress, quorum: u32) -> String {
+    let quorum = (quorum as usize).max(1);
+    let cells = |count: usize| count.min(quorum).saturating_mul(CELLS) / quorum;
+    let placed = cells(progress.placed);
+    let created = cells(progress.created).max(placed);
+    let mut bar = "█".repeat(placed);
+    bar.push_str(&"▒".repeat(created - placed));
+    bar.push_str(&"░".repeat(CELLS - created));
+    bar
+}
+
+/// Text of others without what a terminal would obey: whoever may create a pod or an event could write
+/// escape sequences.
+pub(super) fn printable(text: &str) -> String {
+    let obeyed = |c: char| {
+        let turns = matches!(c, '\u{200e}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+        turns || (c.is_control() && c != '\n')
+    };
+    let safe = |c: char| if obeyed(c) { '\u{fffd}' } else { c };
+    text.chars().map(safe).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bars_are_drawn_only_where_they_print_and_are_wanted() {
+        let screen = |sink, variables: &[(&str, &str)]| {
+            Screen::of(sink, |name| {
+                let mut all = variables.iter();
+                let found = all.find(|(key, _)| *key == name);
+                found.map(|(_, value)| (*value).to_owned())
+            })
+        };
+        let modern = [("TERM", "xterm-256color"), ("LANG", "en_US.UTF-8")];
+        assert_eq!(screen(Sink::Terminal, &modern), Screen::Drawn);
+        assert_eq!(screen(Sink::Elsewhere, &modern), Screen::Plain);
+        let with = |name, value| [[(name, value)].as_slice(), &modern].concat();
+        for (name, value) in [
+            ("NO_COLOR", "1"),
+            ("TERM", "dumb"),
+            ("TERM", ""),
+            ("LC_ALL", "C"),
+        ] {
+            let screen = screen(Sink::Terminal, &with(name, value));
+            assert_eq!(screen, Screen::Plain, "{name}={value}");
+        }
+        let empty = with("NO_COLOR", "");
+        assert_eq!(screen(Sink::Terminal, &empty), Screen::Drawn);
+        assert_eq!(screen(Sink::Terminal, &[]), Screen::Plain);
+    }
+
+    #[test]
+    fn a_bar_shows_what_is_placed_and_what_exists() {
+        let drawn = |created, placed, quorum| {
+            let progress = Progress {
+                created,
+                placed,
+                ..Progress::default()
+            };
+            bar(progress, quorum)
+        };
+        assert_eq!(drawn(0, 0, 9), "░░░░░░░░░░");
+        assert_eq!(drawn(9, 6, 9), "██████▒▒▒▒");
+        assert_eq!(drawn(5, 0, 10), "▒▒▒▒▒░░░░░");
+        assert_eq!(drawn(8, 8, 9), "████████░░", "full means all");
+        assert_eq!(drawn(12, 12, 9), "██████████");
+        assert_eq!(drawn(0, 0, 0), "░░░░░░░░░░");
+    }
+
+    #[test]
+    fn what_others_write_does_nothing_to_a_terminal() {
+        assert_eq!(printable("a\x1b[2Jb\rc\u{202e}d\n"), "a�[2Jb�c�d\n");
+        assert_eq!(printable("ü 日本"), "ü 日本");
+    }
+}

@@ -1,0 +1,91 @@
+//! A workload, and how its gangs stand: what is printed.
+
+use super::progress::Progress;
+use crate::controller::decide::GangStatus;
+use crate::workload::Life;
+
+/// How a gang is called that nothing made but its pods.
+pub(super) const GANG: &str = "Gang";
+
+/// A workload, and how its gangs stand.
+#[derive(Debug, Clone)]
+pub struct Inspected {
+    /// Its kind; of a gang that pods declare, that of what made them.
+    pub kind: String,
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// The name under which its pods declare their gang, where they do.
+    pub declared: Option<String>,
+    /// Whether its gangs are to live now.
+    pub life: Life,
+    /// Its gangs.
+    pub gangs: Vec<GangStatus>,
+    /// How far the members of each are.
+    pub progress: Vec<Progress>,
+    /// Why no gang is made, although one is asked for.
+    pub refused: Option<String>,
+    /// Why its pods cannot start together, although they are linked.
+    pub broken: Option<String>,
+    /// The queue of Kueue that it is in.
+    pub kueue: Option<String>,
+    /// Who runs it in place of its kind's own controller.
+    pub manager: Option<String>,
+    /// Why main containers wait although all gangs are placed, as its condition says.
+    pub barrier: Option<String>,
+    /// Objects of its gangs that do not exist and should: kind and name.
+    pub missing: Vec<String>,
+    /// What its condition says: reason and message.
+    pub told: Option<(String, String)>,
+    /// What was looked at to say so.
+    pub looked: Vec<String>,
+    /// What is not known of it, also if everything could be looked at.
+    pub unknown: Vec<String>,
+}
+
+impl Inspected {
+    /// Its gangs, and how far each is.
+    pub fn gangs(&self) -> impl Iterator<Item = (&GangStatus, Progress)> {
+        let counted = self.progress.iter().copied();
+        let counted = counted.chain(std::iter::repeat(Progress::default()));
+        self.gangs.iter().zip(counted)
+    }
+
+    /// With the gangs of these names only.
+    pub(super) fn only(mut self, names: &[String]) -> Self {
+        let kept = |gang: &GangStatus| names.contains(&gang.name);
+        let kept: Vec<bool> = self.gangs.iter().map(kept).collect();
+        let mut keeps = kept.iter();
+        self.progress.retain(|_| keeps.next() == Some(&true));
+        let mut keeps = kept.iter();
+        self.gangs.retain(|_| keeps.next() == Some(&true));
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::example::example;
+    use super::*;
+
+    #[test]
+    fn only_the_gang_that_is_asked_for_is_kept_with_its_progress() {
+        let gang = |name: &str| GangStatus {
+            name: name.to_owned(),
+            ..GangStatus::example()
+        };
+        let progress = |created| Progress {
+            created,
+            ..Progress::default()
+        };
+        let both = Inspected {
+            gangs: vec![gang("a"), gang("b")],
+            progress: vec![progress(1), progress(2)],
+            ..example()
+        };
+        let one = both.only(&["b".to_owned(), "c".to_owned()]);
+        assert_eq!((one.gangs.len(), one.gangs[0].name.as_str()), (1, "b"));
+        assert_eq!(one.progress, [progress(2)]);
+    }
+}

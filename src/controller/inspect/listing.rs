@@ -1,0 +1,216 @@
+//! What the cluster shows of the workloads of one kind, listed once: their pods, and what Muster made
+//! for them. Bounded, and what lies beyond the bound is said.
+
+use std::collections::{HashMap, HashSet};
+
+use kube::Client;
+use kube::Resource;
+use kube::api::{Api, ListParams};
+use kube::core::{ApiResource, DynamicObject, DynamicResourceScope};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+use super::unseen::Unseen;
+use crate::controller::cache::stored::Stored;
+use crate::controller::observe::{self, WatchedPod};
+use crate::controller::watched_kind;
+use crate::controller::write::resource;
+use crate::gang::Seals;
+use crate::workload::facts::Watched;
+use crate::workload::{Facts, SeenPod, pods};
+
+/// So many come in one answer.
+pub(super) const PAGE: u32 = 500;
+
+/// Where to look.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Scope<'a> {
+    /// In one namespace, or in all.
+    In(Option<&'a str>),
+    /// At one workload: its namespace, and what its members know it by.
+    Workload {
+        namespace: &'a str,
+        known_as: &'a str,
+    },
+}
+
+impl<'a> Scope<'a> {
+    fn namespace(self) -> Option<&'a str> {
+        match self {
+            Self::In(namespace) => namespace,
+            Self::Workload { namespace, .. } => Some(namespace),
+        }
+    }
+}
+
+/// Namespace, and what a workload is known by.
+type Key = (String, String);
+
+/// What is seen of the workloads of one kind.
+#[derive(Debug, Default)]
+pub(super) struct Listing {
+    pods: HashMap<Key, Vec<SeenPod>>,
+    /// The uids of pods that run.
+    pub(super) running: HashSet<String>,
+    made: HashMap<Key, Vec<DynamicObject>>,
+    /// The kinds of objects that could not be listed: of those nothing is known to be missing.
+    pub(super) unlisted: HashSet<String>,
+    /// The pods themselves, where they stand for their workload.
+    pub(super) declaring: Vec<Stored>,
+}
+
+impl Listing {
+    /// The pods of a workload.
+    pub(super) fn pods(&mut self, facts: &Facts, workload: &Stored) -> Vec<SeenPod> {
+        let key = watched_kind::known_as(facts, workload).to_owned();
+        let pods = self.pods.remove(&(workload.namespace().to_owned(), key));
+        pods.unwrap_or_default()
+    }
+
+    /// What Muster made for it.
+    pub(super) fn made(&mut self, facts: &Facts, workload: &Stored) -> Vec<DynamicObject> {
+        let key = watched_kind::object_key(facts, workload).to_owned();
+        let made = self.made.remove(&(workload.namespace().to_owned(), key));
+        made.unwrap_or_default()
+    }
+
+    fn note(&mut self, owner: &str, namespace: &str, pod: SeenPod, phase: Option<&str>) {
+        if phase == Some("Running") {
+            self.running.insert(pod.uid.clone());
+        }
+        let key = (namespace.to_owned(), owner.to_owned());
+        self.pods.entry(key).or_default().push(pod);
+    }
+}
+
+/// Lists what `scope` has of a kind.
+pub(super) async fn list(
+    client: &Client,
+    facts: &'static Facts,
+    made: &[ApiResource],
+    seals: &Seals,
+    scope: Scope<'_>,
+    unseen: &mut Unseen,
+) -> Result<Listing, kube::Error> {
+    let mut listing = Listing::default();
+    let label = watched_kind::owner_label(facts);
+    let selector = match scope {
+        Scope::In(_) => watched_kind::members(facts),
+        Scope::Workload { known_as, .. } => {
+            format!("{},{label}={known_as}", watched_kind::members(facts))
+        }
+    };
+    let kind = resource("", "v1", "Pod");
+    match facts.watched {
+        Watched::ByMembers => {
+            let api: Api<Stored> = api(client, scope.namespace(), &kind);
+            let pods = all(&api, &selector, "pods", unseen).await?;
+            for pod in &pods {
+                if let Some(seen) = pods::seen(pod.text(), pod.namespace()) {
+                    let gang = seen.gang.workload.clone();
+                    let phase = phase(pod.text());
+                    listing.note(&gang, pod.namespace(), seen, phase.as_deref());
+                }
+            }
+            listing.declaring = pods;
+        }
+        Watched::All | Watched::Labelled => {
+            let api: Api<WatchedPod> = api(client, scope.namespace(), &kind);
+            for pod in all(&api, &selector, "pods", unseen).await? {
+                let labels = pod.metadata.labels.as_ref();
+                let owner = labels.and_then(|labels| labels.get(label));
+                let status = pod.status.as_ref();
+                let phase = status.and_then(|status| status.phase.as_deref());
+                if let (Some(owner), Some(seen)) = (owner, observe::read(&pod, seals)) {
+                    let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
+                    listing.note(owner, namespace, seen, phase);
+                }
+            }
+        }
+    }
+    let ours = watched_kind::objects(facts);
+    for kind in made {
+        let api: Api<DynamicObject> = api(client, scope.namespace(), kind);
+        let objects = match all(&api, &ours, &kind.plural, unseen).await {
+            Ok(objects) => objects,
+            Err(error) => {
+                unseen.push(&kind.plural, &error);
+                listing.unlisted.insert(kind.kind.clone());
+                continue;
+            }
+        };
+        for object in objects {
+            let namespace = object.metadata.namespace.clone().unwrap_or_default();
+            for key in watched_kind::made_for(facts, &object.metadata) {
+                let made = listing.made.entry((namespace.clone(), key)).or_default();
+                made.push(object.clone());
+            }
+        }
+    }
+    Ok(listing)
+}
+
+/// The workloads of a kind that the reconciler looks at; of one that is no object, none.
+pub(super) async fn workloads(
+    client: &Client,
+    facts: &Facts,
+    namespace: Option<&str>,
+    unseen: &mut Unseen,
+) -> Result<Vec<Stored>, kube::Error> {
+    let api: Api<Stored> = api(client, namespace, &watched_kind::api_resource(facts));
+    let selector = watched_kind::workloads(facts).label_selector;
+    let selector = selector.unwrap_or_default();
+    all(&api, &selector, facts.kind.plural, unseen).await
+}
+
+/// All objects that a selector finds, up to a bound.
+pub(super) async fn all<K>(
+    api: &Api<K>,
+    selector: &str,
+    what: &str,
+    unseen: &mut Unseen,
+) -> Result<Vec<K>, kube::Error>
+where
+    K: Clone + DeserializeOwned + std::fmt::Debug,
+{
+    /// A status of more is not read by anybody.
+    const MOST: usize = 20_000;
+    let mut found = Vec::new();
+    let mut page = ListParams::default().labels(selector).limit(PAGE);
+    loop {
+        let mut listed = api.list(&page).await?;
+        found.append(&mut listed.items);
+        let more = listed.metadata.continue_.filter(|more| !more.is_empty());
+        match more {
+            Some(_) if found.len() >= MOST => {
+                unseen.beyond(what, found.len());
+                return Ok(found);
+            }
+            Some(more) => page = page.continue_token(&more),
+            None => return Ok(found),
+        }
+    }
+}
+
+/// One namespace, or all.
+pub(super) fn api<K>(client: &Client, namespace: Option<&str>, kind: &ApiResource) -> Api<K>
+where
+    K: Resource<DynamicType = ApiResource, Scope = DynamicResourceScope>,
+{
+    match namespace {
+        Some(namespace) => Api::namespaced_with(client.clone(), namespace, kind),
+        None => Api::all_with(client.clone(), kind),
+    }
+}
+
+fn phase(pod: &str) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Pod {
+        status: Option<Status>,
+    }
+    #[derive(Deserialize)]
+    struct Status {
+        phase: Option<String>,
+    }
+    serde_json::from_str::<Pod>(pod).ok()?.status?.phase
+}

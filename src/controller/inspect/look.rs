@@ -1,0 +1,264 @@
+//! A look at one workload: as the reconciler looks, with lists in place of caches.
+
+use std::collections::HashSet;
+
+use k8s_openapi::jiff::Timestamp;
+use kube::core::DynamicObject;
+use serde_json::Value;
+
+use super::inspected::GANG;
+use super::listing::Listing;
+use super::{Inspected, Inspector, progress};
+use crate::controller::cache::stored::Stored;
+use crate::controller::causes::Case;
+use crate::controller::decide::{self, Actions, Seen};
+use crate::controller::gang_members::Pods;
+use crate::controller::report::condition;
+use crate::controller::revisions;
+use crate::controller::witness::Need;
+use crate::gang::Owner;
+use crate::judge;
+use crate::workload::facts::Watched;
+use crate::workload::{Facts, Life, Object, SeenPod, Unasked, pods};
+
+/// So many are told.
+const MOST_MISSING: usize = 3;
+
+impl Inspector {
+    /// How the gangs of a workload stand; nothing where it asks for none.
+    pub(super) async fn inspect(
+        &mut self,
+        facts: &'static Facts,
+        workload: &Stored,
+        listing: &mut Listing,
+    ) -> Option<Inspected> {
+        let object = Object::read(facts.kind, workload.text());
+        let view = object.workload()?;
+        let (namespace, name, uid) = (workload.namespace(), workload.name(), workload.uid());
+        let pods = listing.pods(facts, workload);
+        let made = listing.made(facts, workload);
+        let revisions = match revisions::wanted(facts, view, &pods).is_empty() {
+            true => Ok(HashSet::new()),
+            false => revisions::stamps(&self.client, facts, namespace, name, uid).await,
+        };
+        let revisions = revisions.unwrap_or_else(|error| {
+            self.unseen.push("revisions", &error);
+            HashSet::new()
+        });
+        let Pods { members, strangers } = Pods::sort(pods, view, &revisions);
+        let owner = self.owner(facts, workload, &members, &made).await;
+        let partners = self.partners(view, namespace).await;
+        let now = Timestamp::now();
+        let seen = Seen {
+            workload: view,
+            namespace,
+            pods: &members,
+            strangers: &strangers,
+            made: &made,
+            partners: &partners,
+            owner: owner.as_ref(),
+            waiters: &[],
+            now,
+        };
+        let mut actions = decide::decide(&seen, &self.cluster);
+        let mut looked = vec![format!(
+            "the {}, its pods and the objects of its gangs",
+            match &owner {
+                Some(_) => "gang",
+                None => facts.kind.name,
+            }
+        )];
+        let mut unknown = Vec::new();
+        if !partners.is_empty() {
+            looked.push("the other workloads of its bundle".to_owned());
+        }
+        self.queue(&mut actions, &mut looked, &mut unknown).await;
+        let case = Case {
+            workload: view,
+            namespace,
+            pods: &members,
+            makers: &[],
+            now,
+        };
+        case.explain(&mut actions, &self.witnesses, &self.client)
+            .await;
+        let text = |told: &Value, field: &str| told[field].as_str().unwrap_or_default().to_owned();
+        let told = workload.condition(condition::TYPE);
+        let told = told.map(|told| (text(&told, "reason"), text(&told, "message")));
+        let barrier = workload.condition(condition::BARRIER);
+        let barrier = barrier.filter(|told| told["status"] == "False");
+        let life = view.life();
+        // Nothing is decided of one that somebody else runs.
+        let elsewhere = || {
+            let judged = judge::stored(view, namespace, &self.cluster, Unasked::NoGang);
+            life == Life::LeftAlone && !judged.plan.parts.is_empty()
+        };
+        let asks = !actions.gangs.is_empty() || actions.refused.is_some() || told.is_some();
+        if !asks && !elsewhere() {
+            return None;
+        }
+        if let (Life::Suspended, Some(_)) = (life, &actions.kueue) {
+            unknown.push(format!(
+                "why Kueue has not admitted it: kubectl get workloads.kueue.x-k8s.io -n {namespace}"
+            ));
+        }
+        let (kind, called) = called(facts, name, owner.as_ref());
+        Some(Inspected {
+            kind,
+            namespace: namespace.to_owned(),
+            name: called,
+            declared: owner.is_some().then(|| name.to_owned()),
+            life,
+            progress: progress::count(&actions.gangs, &members, &listing.running),
+            missing: self.missing(&actions.apply, &made, &listing.unlisted),
+            gangs: actions.gangs,
+            refused: actions.refused,
+            broken: actions.broken,
+            kueue: actions.kueue,
+            manager: view.manager().map(str::to_owned),
+            barrier: barrier.map(|told| text(&told, "message")),
+            told,
+            looked: self.and_around(looked),
+            unknown: and_never(unknown),
+        })
+    }
+
+    /// Of what should exist, what does not: Muster has not made it, or could not.
+    fn missing(
+        &self,
+        wanted: &[DynamicObject],
+        made: &[DynamicObject],
+        unlisted: &HashSet<String>,
+    ) -> Vec<String> {
+        let known = |kind: &str| self.made.iter().any(|known| known.kind == kind);
+        let looked_for = |kind: &str| known(kind) && !unlisted.contains(kind);
+        let missing = wanted.iter().filter_map(|wanted| {
+            let kind = kind_of(wanted).filter(|kind| looked_for(kind))?;
+            let name = wanted.metadata.name.as_deref()?;
+            // Items of a list may not say their kind.
+            let exists = made.iter().any(|made| {
+                let same = kind_of(made).is_none_or(|other| other == kind);
+                same && made.metadata.name.as_deref() == Some(name)
+            });
+            (!exists).then(|| format!("{kind} {name}"))
+        });
+        missing.take(MOST_MISSING).collect()
+    }
+
+    /// Who owns what is made for a workload that is no object.
+    async fn owner(
+        &mut self,
+        facts: &Facts,
+        workload: &Stored,
+        members: &[SeenPod],
+        made: &[DynamicObject],
+    ) -> Option<Owner> {
+        if facts.watched != Watched::ByMembers {
+            return None;
+        }
+        let (namespace, name) = (workload.namespace(), workload.name());
+        let owner = self.owners.of(namespace, name, members, made).await;
+        let owner = owner.unwrap_or_else(|error| {
+            self.unseen.push("what made the pods", &error);
+            Owner {
+                kind: pods::KIND.name,
+                namespace: namespace.to_owned(),
+                gang_name: Some(name.to_owned()),
+                references: Vec::new(),
+            }
+        });
+        Some(owner)
+    }
+
+    /// What is wrong with the queue of gangs that wait.
+    async fn queue(
+        &mut self,
+        actions: &mut Actions,
+        looked: &mut Vec<String>,
+        unknown: &mut Vec<String>,
+    ) {
+        let Some(queue) = actions.queue.clone() else {
+            return;
+        };
+        let name = &queue.name;
+        match self.queues.trouble(&queue).await {
+            Ok(trouble) => {
+                looked.push(format!("the queue {name:?}"));
+                unknown.push(format!("how much of the queue {name:?} is in use"));
+                trouble.iter().for_each(|trouble| actions.blame(trouble));
+            }
+            Err(error) => self.unseen.say(format!("the queue {name:?}: {error}")),
+        }
+    }
+
+    /// With what was looked at for all workloads.
+    pub(super) fn and_around(&self, mut looked: Vec<String>) -> Vec<String> {
+        if self.witnesses.has_seen(Need::Room) {
+            looked.push("nodes and the pods on them".to_owned());
+        }
+        if self.witnesses.has_seen(Need::Refusals) {
+            looked.push("what controllers are told when they create pods".to_owned());
+        }
+        looked
+    }
+}
+
+fn kind_of(object: &DynamicObject) -> Option<&str> {
+    object.types.as_ref().map(|types| types.kind.as_str())
+}
+
+/// With what nobody has looked at.
+pub(super) fn and_never(mut unknown: Vec<String>) -> Vec<String> {
+    let never = [
+        "whether and whom the scheduler preempts",
+        "what pods do to each other (affinity, spread, volumes), but for what the scheduler says",
+        "whether pods on nodes start (images, volumes, start barriers)",
+    ];
+    unknown.extend(never.map(str::to_owned));
+    unknown
+}
+
+/// How people know a workload: by its kind and name, and a gang that pods declare by what made them.
+fn called(facts: &Facts, name: &str, owner: Option<&Owner>) -> (String, String) {
+    let Some(owner) = owner else {
+        return (facts.kind.name.to_owned(), name.to_owned());
+    };
+    match &owner.references[..] {
+        [one] if one.kind != pods::KIND.name => (one.kind.clone(), one.name.clone()),
+        _ => (GANG.to_owned(), name.to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::gang::Reference;
+    use crate::workload::object::workloads;
+
+    #[test]
+    fn a_gang_of_pods_is_called_by_what_made_them() {
+        let facts = workloads().find(|facts| facts.watched == Watched::ByMembers);
+        let facts = facts.unwrap();
+        let made_by = |kind: &str, count: usize| {
+            let one = Reference {
+                api_version: "v1".to_owned(),
+                kind: kind.to_owned(),
+                name: "serve".to_owned(),
+                uid: "1".to_owned(),
+            };
+            let owner = Owner {
+                kind: facts.kind.name,
+                namespace: "ml".to_owned(),
+                gang_name: Some("ring".to_owned()),
+                references: vec![one; count],
+            };
+            let (kind, name) = called(facts, "ring", Some(&owner));
+            format!("{kind}/{name}")
+        };
+        assert_eq!(made_by("Deployment", 1), "Deployment/serve");
+        assert_eq!(made_by("MPIJob", 1), "MPIJob/serve");
+        assert_eq!(made_by(facts.kind.name, 1), "Gang/ring");
+        assert_eq!(made_by(facts.kind.name, 3), "Gang/ring");
+        assert_eq!(made_by("Deployment", 0), "Gang/ring");
+    }
+}

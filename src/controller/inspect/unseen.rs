@@ -1,0 +1,59 @@
+//! What could not be looked at, and why: it is said, so that nobody takes silence for an answer.
+
+/// So many are told.
+const MOST: usize = 20;
+
+/// What could not be looked at.
+#[derive(Debug, Clone, Default)]
+pub struct Unseen(Vec<String>);
+
+impl Unseen {
+    /// One sentence each.
+    pub fn told(&self) -> &[String] {
+        &self.0
+    }
+
+    pub(super) fn push(&mut self, what: &str, why: &kube::Error) {
+        self.say(format!("{what}: {}", reason(why)));
+    }
+
+    pub(super) fn beyond(&mut self, what: &str, first: usize) {
+        self.say(format!("{what} beyond the first {first}"));
+    }
+
+    pub(super) fn say(&mut self, sentence: String) {
+        if self.0.len() < MOST && !self.0.contains(&sentence) {
+            self.0.push(sentence);
+        }
+    }
+}
+
+/// What the apiserver says, without what the client puts around it.
+pub(super) fn reason(error: &kube::Error) -> String {
+    match error {
+        kube::Error::Api(status) if !status.message.is_empty() => status.message.clone(),
+        other => other.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_same_is_told_once_and_not_without_end() {
+        let mut unseen = Unseen::default();
+        for number in 0..100 {
+            unseen.say(format!("a {}", number / 2));
+        }
+        assert_eq!(unseen.told().len(), MOST);
+        assert_eq!(unseen.told()[1], "a 1");
+    }
+
+    #[test]
+    fn the_apiservers_words_are_told_alone() {
+        let status = kube::core::Status::failure("nodes is forbidden", "Forbidden").with_code(403);
+        let error = kube::Error::Api(Box::new(status));
+        assert_eq!(reason(&error), "nodes is forbidden");
+    }
+}

@@ -1,0 +1,63 @@
+//! The reasons of conditions: in one word why a workload stands as it does.
+
+use crate::controller::metrics::BarrierOutcome;
+
+pub(super) const BROKEN: &str = "GangBroken";
+pub(super) const TIMED_OUT: &str = "GangTimedOut";
+
+/// Why.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Reason {
+    Scheduled,
+    Waiting,
+    /// The first cause for which a gang waits.
+    Because(&'static str),
+    Broken,
+    TimedOut,
+    Ended,
+    Suspended,
+    Refused,
+    Idle,
+    BarrierOpen,
+    BarrierWaiting,
+    BarrierTimedOut,
+    BarrierRefused,
+}
+
+impl Reason {
+    pub(super) fn as_str(self) -> &'static str {
+        match self {
+            Self::Scheduled => "GangScheduled",
+            Self::Waiting => "GangWaiting",
+            Self::Because(cause) => cause,
+            Self::Broken => BROKEN,
+            Self::TimedOut => TIMED_OUT,
+            Self::Ended => "GangEnded",
+            Self::Suspended => "GangSuspended",
+            Self::Refused => "GangRefused",
+            Self::Idle => "NoGang",
+            Self::BarrierOpen => "BarrierOpened",
+            Self::BarrierWaiting => "BarrierWaiting",
+            Self::BarrierTimedOut => "BarrierTimedOut",
+            Self::BarrierRefused => "BarrierRefused",
+        }
+    }
+
+    pub(super) fn status(self) -> &'static str {
+        match self {
+            Self::Scheduled | Self::BarrierOpen => "True",
+            Self::Waiting | Self::Because(_) | Self::Broken | Self::TimedOut => "False",
+            Self::Ended | Self::Suspended | Self::Refused | Self::Idle => "False",
+            Self::BarrierWaiting | Self::BarrierTimedOut | Self::BarrierRefused => "False",
+        }
+    }
+
+    pub(super) fn barrier(self) -> Option<BarrierOutcome> {
+        match self {
+            Self::BarrierOpen => Some(BarrierOutcome::Opened),
+            Self::BarrierTimedOut => Some(BarrierOutcome::TimedOut),
+            Self::BarrierRefused => Some(BarrierOutcome::Refused),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! What a condition says, from how the gangs or the start barrier stand. Pure but for the time of a
+//! transition.
+
+use std::time::Duration;
+
+use k8s_openapi::jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::reason::{BROKEN, Reason, TIMED_OUT};
+use super::{BARRIER, TYPE};
+use crate::controller::barriers::status::{BarrierStatus, Says};
+use crate::controller::cache::stored::Stored;
+use crate::controller::decide::{Actions, GangStatus, State};
+use crate::controller::gang_status;
+use crate::controller::report::events::FIRST_WORDS;
+use crate::controller::report::few::{LONGEST, cut, few};
+
+/// What the condition says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Condition {
+    pub(super) kind: &'static str,
+    pub(super) reason: Reason,
+    pub(super) message: String,
+}
+
+/// Without a number: it would change while pods try again.
+const NO_IMAGE: &str = "; pods on nodes cannot pull an image, which is not a matter of scheduling";
+
+/// The first cause of the first gang that waits, before those that only wait for it; of the others how
+/// many there are.
+fn waiting(gangs: &[GangStatus]) -> (Reason, String) {
+    let causes = gangs
+        .iter()
+        .filter_map(|gang| Some((gang, gang.causes.first()?)));
+    let Some((gang, cause)) = causes
+        .clone()
+        .min_by_key(|(_, cause)| cause.follows_another())
+    else {
+        let message = "a gang waits for its pods to be made and placed";
+        return (Reason::Waiting, message.to_owned());
+    };
+    let mut message = format!("{}: {cause}", gang.name);
+    let more = causes.count() - 1;
+    if more > 0 {
+        let gangs = if more == 1 {
+            "gang waits"
+        } else {
+            "gangs wait"
+        };
+        message.push_str(&format!("; {more} more {gangs}"));
+    }
+    (Reason::Because(cause.reason()), message)
+}
+
+impl Condition {
+    /// What holds now; `None` where there is no gang, or no longer one. No numbers that change
+    /// while gangs start: each would be a write.
+    pub(super) fn of(actions: &Actions, obstacles: &[String]) -> Option<Self> {
+        let refused = actions.refused.iter().chain(obstacles);
+        let refused: Vec<&str> = refused.map(String::as_str).collect();
+        let all = actions.gangs.len();
+        let (reason, message) = if !refused.is_empty() {
+            (Reason::Refused, few(refused))
+        } else if let Some(why) = &actions.suspended_after {
+            (Reason::TimedOut, why.clone())
+        } else if let Some(kind) = actions.suspended {
+            let message = match &actions.kueue {
+                Some(queue) => format!(
+                    "the {kind} is suspended: Kueue has not admitted it from the queue {queue:?}"
+                ),
+                None => format!("the {kind} is suspended"),
+            };
+            (Reason::Suspended, message)
+        } else if let Some(kind) = actions.finished {
+            (
+                Reason::Ended,
+                format!("the {kind} has ended: no gang waits any more"),
+            )
+        } else if all == 0 && actions.idle {
+            (Reason::Idle, "there is no gang now".to_owned())
+        } else if all == 0 && !actions.unmade {
+            return None;
+        } else if !actions.unmade && actions.gangs.iter().all(|g| g.state == State::Scheduled) {
+            let mut message = format!("{all} of {all} gangs are placed");
+            if actions.gangs.iter().any(|gang| gang.imageless > 0) {
+                message.push_str(NO_IMAGE);
+            }
+            (Reason::Scheduled, message)
+        } else if let Some(broken) = &actions.broken {
+            (Reason::Broken, broken.clone())
+        } else {
+            waiting(&actions.gangs)
+        };
+        Some(Self {
+            kind: TYPE,
+            reason,
+            message: cut(&message, LONGEST),
+        })
+    }
+
+    /// How a start barrier stands; `None` before anybody has waited. `refused` is why it does not open
+    /// although it should.
+    pub(super) fn of_barrier(
+        status: &BarrierStatus,
+        refused: Option<&str>,
+        shown: Option<&Value>,
+    ) -> Option<Self> {
+        let members = status.members;
+        let (reason, message) = match &status.says {
+            Some(_) if refused.is_some() => (
+                Reason::BarrierRefused,
+                refused.unwrap_or_default().to_owned(),
+            ),
+            Some(Says::Open) => (
+                Reason::BarrierOpen,
+                format!("{members} of {members} members have started"),
+            ),
+            Some(Says::Late(missing)) => (
+                Reason::BarrierTimedOut,
+                format!("the start barrier did not open in time: {missing}"),
+            ),
+            None if status.begun || shown.is_some() => (
+                Reason::BarrierWaiting,
+                "main containers wait until all members have started".to_owned(),
+            ),
+            None => return None,
+        };
+        Some(Self {
+            kind: BARRIER,
+            reason,
+            message: cut(&message, LONGEST),
+        })
+    }
+
+    /// How long to hold it back: a gang that starts at once is not worth saying that it waited.
+    /// What was said before is corrected at once.
+    pub(super) fn hold_back(
+        &self,
+        workload: &Stored,
+        shown: Option<&Value>,
+        actions: &Actions,
+    ) -> Option<Duration> {
+        if !self.waits() || shown.is_some() {
+            return None;
+        }
+        let waiting = actions.gangs.iter().filter(|g| g.state != State::Scheduled);
+        let age = waiting.filter_map(|gang| gang.age.or(gang.waited)).max();
+        // A gang that has no pod yet has no age either.
+        let age = age.or_else(|| gang_status::age(&workload.metadata));
+        FIRST_WORDS
+            .checked_sub(age.unwrap_or_default())
+            .filter(|left| !left.is_zero())
+    }
+
+    /// Muster forgets at a restart that a gang was broken; the condition on the workload still says so.
+    pub(super) fn forgets(&self, shown: &Value, actions: &Actions) -> bool {
+        let of = |gang: &GangStatus| {
+            let message = shown["message"].as_str().unwrap_or_default();
+            let named = message.strip_prefix(&gang.name);
+            gang.state != State::Scheduled && named.is_some_and(|rest| rest.starts_with(':'))
+        };
+        self.waits() && shown["reason"] == BROKEN && actions.gangs.iter().any(of)
+    }
+
+    pub(super) fn waits(&self) -> bool {
+        matches!(self.reason, Reason::Waiting | Reason::Because(_))
+    }
+
+    /// Whether what is shown stays although this holds too.
+    pub(super) fn yields_to(&self, shown: &Value) -> bool {
+        match self.reason {
+            // Until somebody resumes it.
+            Reason::Suspended => shown["reason"] == TIMED_OUT,
+            // One that was placed has been a gang, and ends as one.
+            Reason::Ended => shown["status"] == "True",
+            _ => false,
+        }
+    }
+
+    pub(super) fn is(&self, shown: &Value) -> bool {
+        shown["status"] == self.reason.status()
+            && shown["reason"] == self.reason.as_str()
+            && shown["message"] == self.message
+    }
+
+    pub(super) fn to_json(&self, shown: Option<&Value>) -> Value {
+        let same = shown.filter(|shown| shown["status"] == self.reason.status());
+        let since = same.and_then(|shown| shown["lastTransitionTime"].as_str());
+        let now = || Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+        json!({
+            "type": self.kind,
+            "status": self.reason.status(),
+            "reason": self.reason.as_str(),
+            "message": self.message,
+            "lastTransitionTime": since.map_or_else(now, str::to_owned),
+        })
+    }
+}

@@ -1,0 +1,205 @@
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::jiff::Timestamp;
+use serde_json::json;
+
+use super::*;
+use crate::controller::decide::{GangStatus, State};
+use crate::controller::report::events::FIRST_WORDS;
+use crate::controller::report::few::LONGEST;
+
+fn workload(condition: Option<&Value>) -> Stored {
+    let completed = json!({"type": "Completed", "status": "False"});
+    let all: Vec<&Value> = [&completed].into_iter().chain(condition).collect();
+    let metadata = json!({"name": "train", "uid": "4d1c"});
+    let workload = json!({"metadata": metadata, "status": {"conditions": all}});
+    serde_json::from_value(workload).unwrap()
+}
+
+fn gang(state: State, age: u64) -> Actions {
+    Actions {
+        gangs: vec![GangStatus {
+            state,
+            age: Some(Duration::from_secs(age)),
+            ..GangStatus::example()
+        }],
+        ..Actions::default()
+    }
+}
+
+fn written(update: ConditionUpdate) -> Value {
+    match update {
+        ConditionUpdate::Write(value) => value,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_gang_is_given_a_moment_before_it_is_said_to_wait() {
+    let step = |age| {
+        let waiting = gang(State::Waiting, age);
+        Conditions::default().update(&workload(None), &waiting, &[])
+    };
+    assert_eq!(
+        step(1),
+        ConditionUpdate::Later(FIRST_WORDS - Duration::from_secs(1))
+    );
+    assert_eq!(written(step(5))["reason"], "GangWaiting");
+}
+
+#[test]
+fn what_is_placed_is_not_all_while_a_gang_has_no_pod() {
+    let mut actions = gang(State::Scheduled, 60);
+    let step = |actions: &Actions, age: i64| {
+        let mut workload = workload(None);
+        let created = Timestamp::now().as_second() - age;
+        let created = Timestamp::from_second(created).unwrap();
+        workload.metadata.creation_timestamp = Some(Time(created));
+        Conditions::default().update(&workload, actions, &[])
+    };
+    assert_eq!(written(step(&actions, 60))["status"], "True");
+    actions.unmade = true;
+    assert_eq!(written(step(&actions, 60))["reason"], "GangWaiting");
+    assert!(matches!(step(&actions, 1), ConditionUpdate::Later(_)));
+    actions.gangs.clear();
+    assert_eq!(written(step(&actions, 60))["reason"], "GangWaiting");
+}
+
+#[test]
+fn what_is_no_longer_true_is_corrected_at_once_and_keeps_no_old_time() {
+    let old = json!({"type": TYPE, "status": "True", "reason": "GangScheduled",
+        "message": "1 of 1 gangs are placed", "lastTransitionTime": "2026-01-01T00:00:00Z"});
+    let conditions = Conditions::default();
+    let placed = gang(State::Scheduled, 9);
+    assert_eq!(
+        conditions.update(&workload(Some(&old)), &placed, &[]),
+        ConditionUpdate::NotNeeded
+    );
+    let waits = gang(State::Waiting, 0);
+    let new = written(conditions.update(&workload(Some(&old)), &waits, &[]));
+    assert_eq!(new["status"], "False");
+    assert_ne!(new["lastTransitionTime"], old["lastTransitionTime"]);
+}
+
+#[test]
+fn why_it_was_suspended_stays_until_somebody_resumes_it() {
+    let conditions = Conditions::default();
+    let timed_out = Actions {
+        suspended_after: Some("it waited too long".to_owned()),
+        ..Actions::default()
+    };
+    let suspended = Actions {
+        suspended: Some("Job"),
+        ..Actions::default()
+    };
+    let said = written(conditions.update(&workload(None), &timed_out, &[]));
+    assert_eq!(said["reason"], "GangTimedOut");
+    // Whether or not the cache shows it.
+    let behind = conditions.update(&workload(None), &suspended, &[]);
+    assert!(matches!(behind, ConditionUpdate::Later(_)), "{behind:?}");
+    let shown = Conditions::default().update(&workload(Some(&said)), &suspended, &[]);
+    assert_eq!(shown, ConditionUpdate::NotNeeded);
+    let resumed = gang(State::Scheduled, 1);
+    let shown = conditions.update(&workload(Some(&said)), &resumed, &[]);
+    assert_eq!(written(shown)["reason"], "GangScheduled");
+}
+
+#[test]
+fn a_workload_that_ends_while_a_gang_waits_says_so_and_one_that_was_placed_says_nothing() {
+    let ended = Actions {
+        finished: Some("Job"),
+        ..Actions::default()
+    };
+    let shown = |status: &str| json!({"type": TYPE, "status": status, "reason": "x"});
+    let update =
+        |shown: Option<Value>| Conditions::default().update(&workload(shown.as_ref()), &ended, &[]);
+    assert_eq!(written(update(Some(shown("False"))))["reason"], "GangEnded");
+    assert_eq!(update(Some(shown("True"))), ConditionUpdate::NotNeeded);
+    assert_eq!(update(None), ConditionUpdate::NotNeeded);
+}
+
+#[test]
+fn it_is_written_once_although_the_cache_is_behind() {
+    let conditions = Conditions::default();
+    let placed = gang(State::Scheduled, 9);
+    let first = written(conditions.update(&workload(None), &placed, &[]));
+    assert!(matches!(
+        conditions.update(&workload(None), &placed, &[]),
+        ConditionUpdate::Later(_)
+    ));
+    assert_eq!(
+        conditions.update(&workload(Some(&first)), &placed, &[]),
+        ConditionUpdate::NotNeeded
+    );
+}
+
+#[test]
+fn a_broken_gang_is_said_to_be_broken_by_every_muster_until_it_is_whole_or_gone() {
+    let note = "train-all-0: 3 pods are placed without the others";
+    let mut broken = gang(State::Waiting, 1);
+    broken.broken = Some(note.to_owned());
+    let said = written(Conditions::default().update(&workload(None), &broken, &[]));
+    assert_eq!(
+        (&said["status"], &said["reason"], &said["message"]),
+        (&json!("False"), &json!("GangBroken"), &json!(note))
+    );
+    let restarted =
+        |actions: &Actions| Conditions::default().update(&workload(Some(&said)), actions, &[]);
+    let mut gang = gang(State::Waiting, 90);
+    assert_eq!(restarted(&gang), ConditionUpdate::NotNeeded);
+    gang.gangs[0].state = State::Scheduled;
+    assert_eq!(written(restarted(&gang))["reason"], "GangScheduled");
+    gang.gangs[0].state = State::Empty;
+    gang.gangs[0].name = "train-all-01".to_owned();
+    assert_eq!(written(restarted(&gang))["reason"], "GangWaiting");
+}
+
+#[test]
+fn a_workload_whose_last_gang_is_gone_does_not_keep_its_old_condition() {
+    let idle = Actions {
+        idle: true,
+        ..Actions::default()
+    };
+    let step = |shown: Option<&Value>| Conditions::default().update(&workload(shown), &idle, &[]);
+    assert_eq!(step(None), ConditionUpdate::NotNeeded);
+    let old = json!({"type": TYPE, "status": "True", "reason": "GangScheduled",
+        "message": "2 of 2 gangs are placed", "lastTransitionTime": "2026-01-01T00:00:00Z"});
+    let said = written(step(Some(&old)));
+    assert_eq!(
+        (&said["status"], &said["reason"]),
+        (&json!("False"), &json!("NoGang"))
+    );
+}
+
+#[test]
+fn a_condition_that_could_not_be_written_is_written_again() {
+    let (conditions, placed) = (Conditions::default(), gang(State::Scheduled, 9));
+    written(conditions.update(&workload(None), &placed, &[]));
+    conditions.forget("4d1c");
+    written(conditions.update(&workload(None), &placed, &[]));
+}
+
+#[test]
+fn many_refused_objects_fit_into_a_condition() {
+    let refused: Vec<String> = (0..10_000)
+        .map(|index| format!("PodGroup train-workers-{index} is refused"))
+        .collect();
+    let placed = gang(State::Scheduled, 9);
+    let said = written(Conditions::default().update(&workload(None), &placed, &refused));
+    let message = said["message"].as_str().unwrap();
+    assert!(message.len() <= LONGEST, "{} bytes", message.len());
+    assert!(message.ends_with("and 9997 more"), "{message}");
+    assert!(message.contains("train-workers-0 is refused"), "{message}");
+}
+
+#[test]
+fn what_is_in_the_way_is_named_and_a_workload_without_a_gang_has_no_condition() {
+    let foreign = ["PodGroup a is not Muster's".to_owned()];
+    let placed = gang(State::Scheduled, 9);
+    let said = written(Conditions::default().update(&workload(None), &placed, &foreign));
+    assert_eq!(
+        (&said["reason"], &said["message"]),
+        (&json!("GangRefused"), &json!(foreign[0]))
+    );
+    let none = Conditions::default().update(&workload(None), &Actions::default(), &[]);
+    assert_eq!(none, ConditionUpdate::NotNeeded);
+}

@@ -1,0 +1,543 @@
+//! `muster explain` and `muster status` as a user types them: every kind that can be named, every form
+//! of output, and who may look.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use kube::ResourceExt as _;
+use serde_json::{Value, json};
+
+use super::super::lws::lws;
+use super::{Scheduler, Seed};
+use crate::fleet::Home;
+use crate::manifests::parse;
+use crate::muster::Muster;
+use crate::ports::Port;
+use crate::runner::{Test, test, test_in};
+use crate::sandbox::Sandbox;
+
+const ENOUGH: Duration = Duration::from_secs(10);
+
+pub fn all() -> Vec<Test> {
+    vec![
+        test(whatever_is_named_leads_to_the_gang),
+        test(a_gang_of_which_no_pod_exists_is_explained),
+        test(what_has_no_gang_is_told_so),
+        test(a_job_leads_to_its_jobset_and_a_cronjob_to_its_jobs),
+        test(of_several_gangs_the_one_of_the_pod_is_explained),
+        test(an_object_that_is_refused_is_missed),
+        test(with_few_rights_it_says_what_it_could_not_see),
+        test(status_is_watched_until_it_is_interrupted),
+        test(kubectl_runs_them_as_a_plugin),
+        test(both_work_without_muster),
+        test_in(Home::Schedulers, queues_and_partners_are_looked_at),
+    ]
+}
+
+/// Three pods of one CPU each that start together.
+fn ring(kind: &str) -> String {
+    let more = match kind {
+        "StatefulSet" => "  podManagementPolicy: Parallel\n",
+        _ => "",
+    };
+    format!(
+        "
+apiVersion: apps/v1
+kind: {kind}
+metadata: {{name: serve}}
+spec:
+{more}  replicas: 3
+  selector: {{matchLabels: {{app: serve}}}}
+  template:
+    metadata:
+      labels: {{app: serve}}
+      annotations: {{muster.dev/gang-name: ring, muster.dev/min-count: '3'}}
+    spec:
+      containers: [{{name: main, image: serve, resources: {{requests: {{cpu: '1'}}}}}}]
+"
+    )
+}
+
+/// The command, with the rights of whoever the kubeconfig is.
+fn muster(kubeconfig: &Path, namespace: &str, args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_muster"));
+    command
+        .args(args)
+        .args(["--namespace", namespace])
+        .arg("--kubeconfig")
+        .arg(kubeconfig)
+        .stdin(Stdio::null());
+    command
+}
+
+struct Said {
+    code: Option<i32>,
+    out: String,
+    err: String,
+}
+
+impl Said {
+    fn has(&self, words: &str) -> Result<()> {
+        let Self { out, err, .. } = self;
+        ensure!(out.contains(words), "{words:?} is not in:\n{out}{err}");
+        Ok(())
+    }
+
+    fn lacks(&self, words: &str) -> Result<()> {
+        let Self { out, .. } = self;
+        ensure!(!out.contains(words), "{words:?} is in:\n{out}");
+        Ok(())
+    }
+}
+
+async fn run(mut command: Command) -> Result<Said> {
+    let output = tokio::task::spawn_blocking(move || command.output()).await??;
+    let Output {
+        status,
+        stdout,
+        stderr,
+    } = output;
+    Ok(Said {
+        code: status.code(),
+        out: String::from_utf8(stdout)?,
+        err: String::from_utf8(stderr)?,
+    })
+}
+
+impl Sandbox {
+    async fn muster(&self, args: &[&str]) -> Result<Said> {
+        let kubeconfig: &PathBuf = &self.cluster.plane.kubeconfig;
+        run(muster(kubeconfig, &self.namespace, args)).await
+    }
+
+    /// Explains something; it must have a gang.
+    async fn explain(&self, args: &[&str]) -> Result<Said> {
+        let said = self.muster(&[&["explain"], args].concat()).await?;
+        let Said { code, out, err } = &said;
+        ensure!(*code == Some(0), "{args:?}: {code:?}: {out}{err}");
+        Ok(said)
+    }
+
+    /// Its words once the scheduler has looked at the pods.
+    async fn explained(&self, args: &[&str], words: &str) -> Result<Said> {
+        let what = format!("{args:?} to say {words:?}");
+        self.wait_for(&what, async || {
+            let said = self.explain(args).await?;
+            said.has(words)?;
+            Ok(said)
+        })
+        .await
+    }
+}
+
+const SHORT: &str = "1. InsufficientResources: 2 of 3 pods fit; 1 more CPU is needed";
+
+pub async fn whatever_is_named_leads_to_the_gang(sandbox: Sandbox) -> Result<()> {
+    sandbox.nodes(1, 2).await?;
+    sandbox.apply(&ring("Deployment")).await?;
+    sandbox.none_bound(3).await?;
+    let said = sandbox.explained(&["deployment/serve"], SHORT).await?;
+    said.has("Deployment ")?;
+    said.has("next: kubectl describe nodes")?;
+    said.has("looked at: the gang, its pods and the objects of its gangs; nodes and the pods on")?;
+    said.has("still unknown:\n  what preemption could free")?;
+    said.lacks("missing: ")?;
+    let pod = sandbox.pods().await?.remove(0).name_any();
+    let sets = sandbox.api("apps/v1", "ReplicaSet").await?;
+    let set = sets.list(&Default::default()).await?.items.remove(0);
+    let group = sandbox.names("PodGroup").await?.remove(0);
+    for args in [
+        &["deploy", "serve"][..],
+        &["deployments.apps/serve"],
+        &[&format!("rs/{}", set.name_any())],
+        &[&format!("pod/{pod}")],
+        &["gang/ring"],
+        &[&format!("gangs/{group}")],
+    ] {
+        sandbox.explain(args).await?.has(SHORT)?;
+    }
+    let said = sandbox.explain(&[&format!("po/{pod}")]).await?;
+    said.has(&format!(
+        "the pod {pod} waits for a node; it is a member of the gang {group}\n"
+    ))?;
+    let said = sandbox.explain(&["deploy/serve", "-o", "json"]).await?;
+    let json: Value = serde_json::from_str(&said.out)?;
+    let yaml = sandbox.explain(&["deploy/serve", "-o", "yaml"]).await?;
+    let yaml = parse(&yaml.out)?.remove(0);
+    for said in [&json, &yaml] {
+        let workload = &said["workloads"][0];
+        assert_eq!(workload["kind"], "Deployment");
+        assert_eq!(workload["declaredGang"], "ring");
+        let gang = &workload["gangs"][0];
+        assert_eq!(gang["causes"][0]["reason"], "InsufficientResources");
+        assert_eq!((&gang["created"], &gang["placed"]), (&json!(3), &json!(0)));
+        assert_eq!(gang["causes"][0]["waitingFor"], "1 cpu");
+    }
+    // Once it fits, it says so.
+    sandbox.nodes(1, 1).await?;
+    sandbox.all_bound(3).await?;
+    sandbox
+        .explain(&["gang", "ring"])
+        .await?
+        .has("all gangs are placed")?;
+    let said = sandbox.muster(&["status"]).await?;
+    let line = said.out.lines().nth(1).context("no line")?;
+    let cells: Vec<&str> = line.split_whitespace().collect();
+    assert_eq!(cells[0], "deployment/serve", "{line}");
+    assert_eq!((cells[1], cells[2]), (group.as_str(), "native"), "{line}");
+    // Created and placed, of a quorum of three.
+    assert_eq!((cells[3], cells[4], cells[7]), ("3", "3", "3"), "{line}");
+    Ok(())
+}
+
+/// The reconciler knows of such a gang only by its pods.
+pub async fn a_gang_of_which_no_pod_exists_is_explained(sandbox: Sandbox) -> Result<()> {
+    sandbox.nodes(1, 4).await?;
+    let limits = "{apiVersion: v1, kind: LimitRange, metadata: {name: small}, spec: {limits: \
+                  [{type: Pod, max: {cpu: 500m}}]}}";
+    sandbox.apply(limits).await?;
+    for (kind, name) in [("StatefulSet", "sts/serve"), ("Deployment", "deploy/serve")] {
+        sandbox.apply(&ring(kind)).await?;
+        let words = "1. LimitRangeViolated: 0 of 3 pods exist";
+        let said = sandbox.explained(&[name], words).await?;
+        said.has(&format!("{kind} "))?;
+        said.has("next: kubectl describe limitrange")?;
+    }
+    let sets = sandbox.api("apps/v1", "ReplicaSet").await?;
+    let set = sets.list(&Default::default()).await?.items.remove(0);
+    let set = set.name_any();
+    let said = sandbox.explain(&["rs", &set]).await?;
+    said.has(&format!(
+        "the ReplicaSet {set} belongs to the Deployment serve\n"
+    ))?;
+    said.has("1. LimitRangeViolated: 0 of 3 pods exist")?;
+    Ok(())
+}
+
+pub async fn what_has_no_gang_is_told_so(sandbox: Sandbox) -> Result<()> {
+    let plain = ring("Deployment").replace(
+        "annotations: {muster.dev/gang-name: ring, muster.dev/min-count: '3'}",
+        "annotations: {}",
+    );
+    sandbox.apply(&plain).await?;
+    let pod = "{apiVersion: v1, kind: Pod, metadata: {name: alone}, spec: {containers: [{name: \
+               main, image: train}]}}";
+    sandbox.apply(pod).await?;
+    for (named, code, out, err) in [
+        (
+            "pod/alone",
+            1,
+            "the pod belongs to no gang: neither the pod",
+            "",
+        ),
+        (
+            "deploy/serve",
+            1,
+            "the pods of the Deployment serve are no gang",
+            "",
+        ),
+        (
+            "pod/nobody",
+            2,
+            "",
+            "there is no Pod nobody in the namespace",
+        ),
+        (
+            "sts/serve",
+            2,
+            "",
+            "there is no StatefulSet serve in the namespace",
+        ),
+        ("gang/ring", 2, "", "there is no gang ring in the namespace"),
+        ("sts/..", 2, "", "names nothing"),
+    ] {
+        let said = sandbox.muster(&["explain", named]).await?;
+        assert_eq!(said.code, Some(code), "{named}: {}{}", said.out, said.err);
+        said.has(out)?;
+        ensure!(said.err.contains(err), "{named}: {}", said.err);
+    }
+    let said = sandbox.muster(&["status"]).await?;
+    assert_eq!(said.out, "no gangs\n");
+    Ok(())
+}
+
+pub async fn a_job_leads_to_its_jobset_and_a_cronjob_to_its_jobs(sandbox: Sandbox) -> Result<()> {
+    Seed::CpuShort
+        .bring_about(&sandbox, Scheduler::Native)
+        .await?;
+    sandbox.none_bound(3).await?;
+    let said = sandbox
+        .explained(&["job/train-workers-0"], "2 of 3 pods fit")
+        .await?;
+    said.has("the Job train-workers-0 belongs to the JobSet train\n")?;
+    let pod = sandbox.pods().await?.remove(0).name_any();
+    let said = sandbox.explain(&["pod", &pod]).await?;
+    said.has(&format!("the pod {pod} waits for a node"))?;
+    said.has("2 of 3 pods fit")?;
+    let cron = "
+apiVersion: batch/v1
+kind: CronJob
+metadata: {name: nightly}
+spec:
+  schedule: '0 3 1 1 *'
+  jobTemplate:
+    metadata: {annotations: {muster.dev/gang-mode: Gang}}
+    spec:
+      parallelism: 3
+      completions: 3
+      template:
+        spec:
+          restartPolicy: Never
+          containers: [{name: main, image: train, resources: {requests: {cpu: '1'}}}]
+";
+    sandbox.apply(cron).await?;
+    let said = sandbox.muster(&["explain", "cj/nightly"]).await?;
+    assert_eq!(said.code, Some(1), "{}{}", said.out, said.err);
+    said.has("has no Job now whose pods are a gang")?;
+    let args = ["create", "job", "--from=cronjob/nightly", "tonight"];
+    let made = sandbox.kubectl(&args, "").await?;
+    ensure!(made.status.success(), "{made:?}");
+    let said = sandbox
+        .explained(&["cj/nightly"], "2 of 3 pods fit")
+        .await?;
+    said.has("/tonight: ")?;
+    Ok(())
+}
+
+/// One replica runs and the other waits.
+pub async fn of_several_gangs_the_one_of_the_pod_is_explained(sandbox: Sandbox) -> Result<()> {
+    sandbox.nodes(1, 4).await?;
+    sandbox.apply(&lws("", "replicas: 2", 3)).await?;
+    sandbox.all_bound(3).await?;
+    let words = "1. InsufficientResources: 1 of 3 pods fit; 2 more CPU are needed";
+    let said = sandbox.explained(&["lws/serve"], words).await?;
+    said.lacks("missing: ")?;
+    assert_eq!(said.out.matches("\ngang serve-").count(), 2, "{}", said.out);
+    let bound = sandbox.bound().await?;
+    let runs = bound.contains_key("serve-0");
+    let (running, waiting) = match runs {
+        true => ("serve-0", "serve-1"),
+        false => ("serve-1", "serve-0"),
+    };
+    let said = sandbox.explain(&["pod", waiting]).await?;
+    said.has(&format!("the pod {waiting} waits for a node"))?;
+    said.has(words)?;
+    assert_eq!(said.out.matches("\ngang serve-").count(), 1, "{}", said.out);
+    let said = sandbox.explain(&["pod", running]).await?;
+    said.has(&format!("the pod {running} is on a node"))?;
+    said.has("all gangs are placed")?;
+    // Its controller keeps the leaders in one.
+    let said = sandbox.explain(&["sts/serve"]).await?;
+    said.has("the StatefulSet serve belongs to the LeaderWorkerSet serve\n")?;
+    let said = sandbox.muster(&["status", "-o", "json"]).await?;
+    let listed: Value = serde_json::from_str(&said.out)?;
+    let gangs = listed[0]["gangs"].as_array().context("no gangs")?;
+    let mut placed: Vec<&Value> = gangs.iter().map(|gang| &gang["placed"]).collect();
+    placed.sort_by_key(|placed| placed.as_u64());
+    assert_eq!(placed, [0, 3], "{listed}");
+    Ok(())
+}
+
+pub async fn an_object_that_is_refused_is_missed(sandbox: Sandbox) -> Result<()> {
+    Seed::PodGroupQuota
+        .bring_about(&sandbox, Scheduler::Native)
+        .await?;
+    let words = "its condition says: GangRefused: ";
+    let said = sandbox.explained(&["jobset/train"], words).await?;
+    said.has("\nmissing: PodGroup train-")?;
+    Ok(())
+}
+
+/// A person who may read one namespace, and nothing of the cluster.
+pub async fn with_few_rights_it_says_what_it_could_not_see(sandbox: Sandbox) -> Result<()> {
+    sandbox.nodes(1, 2).await?;
+    sandbox.apply(&ring("StatefulSet")).await?;
+    let rights = "
+apiVersion: v1
+kind: ServiceAccount
+metadata: {name: reader}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata: {name: reader}
+rules:
+- {apiGroups: ['', apps, batch, jobset.x-k8s.io, leaderworkerset.x-k8s.io], resources: ['*'],
+   verbs: [get, list]}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: reader}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: reader}
+subjects: [{kind: ServiceAccount, name: reader}]
+";
+    sandbox.apply(rights).await?;
+    sandbox.none_bound(3).await?;
+    let plane = &sandbox.cluster.plane;
+    let reader = plane
+        .service_account_kubeconfig(&sandbox.namespace, "reader")
+        .await?;
+    let ask = async |args: &[&str]| run(muster(&reader, &sandbox.namespace, args)).await;
+    let said = sandbox
+        .wait_for("the scheduler's words", async || {
+            let said = ask(&["explain", "sts/serve"]).await?;
+            said.has("1. InsufficientResources: too little CPU is left")?;
+            Ok(said)
+        })
+        .await?;
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    said.has("still unknown:\n  nodes: nodes is forbidden")?;
+    said.has("  the pods on nodes: pods is forbidden")?;
+    said.lacks("nodes and the pods on them")?;
+    said.has("podgroups.scheduling.k8s.io is forbidden")?;
+    // What may not be looked at is not missed.
+    said.lacks("missing: ")?;
+    let said = ask(&["status"]).await?;
+    said.has("statefulset/serve")?;
+    let unseen = "could not look at nodes: nodes is forbidden";
+    ensure!(said.err.contains(unseen), "{}", said.err);
+    Ok(())
+}
+
+pub async fn status_is_watched_until_it_is_interrupted(sandbox: Sandbox) -> Result<()> {
+    sandbox.nodes(1, 2).await?;
+    sandbox.apply(&ring("Deployment")).await?;
+    sandbox.none_bound(3).await?;
+    let kubeconfig = &sandbox.cluster.plane.kubeconfig;
+    let mut command = muster(kubeconfig, &sandbox.namespace, &["status", "--watch"]);
+    let mut watching = command.stdout(Stdio::piped()).spawn()?;
+    let mut out = watching.stdout.take().context("no output")?;
+    let twice = tokio::task::spawn_blocking(move || {
+        let (mut text, mut bytes) = (String::new(), [0; 4096]);
+        while text.matches("deployment/serve").count() < 2 {
+            let read = std::io::Read::read(&mut out, &mut bytes)?;
+            ensure!(read > 0, "it has ended: {text}");
+            text.push_str(&String::from_utf8_lossy(&bytes[..read]));
+        }
+        Ok(text)
+    });
+    let twice = tokio::time::timeout(4 * ENOUGH, twice).await;
+    watching.kill()?;
+    watching.wait()?;
+    let text = twice???;
+    assert_eq!(text.matches("WORKLOAD  ").count(), 2, "{text}");
+    ensure!(!text.contains('\x1b'), "nobody looks at it: {text:?}");
+    Ok(())
+}
+
+pub async fn kubectl_runs_them_as_a_plugin(sandbox: Sandbox) -> Result<()> {
+    sandbox.nodes(1, 2).await?;
+    sandbox.apply(&ring("Deployment")).await?;
+    sandbox.none_bound(3).await?;
+    let dir = tempfile::tempdir()?;
+    let plugin = dir.path().join("kubectl-muster");
+    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_muster"), plugin)?;
+    let path = std::env::var("PATH")?;
+    let path = format!("{}:{path}", dir.path().display());
+    let kubectl = async |args: &[&str]| {
+        let mut command = sandbox.cluster.kubectl()?;
+        command.arg("muster").args(args).env("PATH", &path);
+        run(command).await
+    };
+    let namespace = sandbox.namespace.as_str();
+    let said = kubectl(&["explain", "deploy/serve", "-n", namespace]).await?;
+    assert_eq!(said.code, Some(0), "{}{}", said.out, said.err);
+    said.has("gang ring-")?;
+    let said = kubectl(&["status", "-n", namespace]).await?;
+    said.has("deployment/serve")?;
+    let said = kubectl(&["explain"]).await?;
+    assert_eq!(said.code, Some(2));
+    let usage = "Usage: kubectl muster explain ";
+    ensure!(said.err.contains(usage), "{}", said.err);
+    Ok(())
+}
+
+/// What it says comes from the cluster alone.
+pub async fn both_work_without_muster(sandbox: Sandbox) -> Result<()> {
+    let cluster = sandbox.cluster.another("explained").await?;
+    // Before Muster is installed.
+    let early = Sandbox::new(cluster.clone(), "early").await?;
+    early.apply(&ring("StatefulSet")).await?;
+    early
+        .explained(&["sts/serve"], "1. LinkLost: 3 pods were created")
+        .await?;
+    let said = early.muster(&["explain", "pod/serve-0"]).await?;
+    assert_eq!(said.code, Some(1), "{}{}", said.out, said.err);
+    said.has("the pod declares the gang \"ring\", and was created while Muster's webhooks")?;
+
+    let port = Port::reserve()?;
+    let muster = Muster::install(&cluster, port.number).await?;
+    let process = muster.start_at(&cluster.plane, "muster-0", port).await?;
+    let sandbox = Sandbox::new(cluster.clone(), "explained").await?;
+    sandbox.nodes(1, 2).await?;
+    sandbox.apply(&ring("StatefulSet")).await?;
+    sandbox.none_bound(3).await?;
+    sandbox.gangs(1).await?;
+    process.signal(rustix::process::Signal::KILL)?;
+    process.stop(ENOUGH).await?;
+
+    let group = sandbox.names("PodGroup").await?.remove(0);
+    for args in [
+        &["sts/serve"][..],
+        &["pod/serve-0"],
+        &["gang/ring"],
+        &["gang", &group],
+    ] {
+        sandbox.explained(args, SHORT).await?.lacks("missing: ")?;
+    }
+    let said = sandbox.muster(&["status", "-o", "wide"]).await?;
+    said.has("statefulset/serve")?;
+    said.has("InsufficientResources")?;
+    said.has("2 of 3 pods fit; 1 more CPU is needed")?;
+    let said = sandbox.muster(&["status", "-o", "yaml"]).await?;
+    let listed = parse(&said.out)?.remove(0);
+    assert_eq!(listed[0]["kind"], "StatefulSet");
+    let gang = &listed[0]["gangs"][0];
+    assert_eq!(
+        (&gang["state"], &gang["quorum"]),
+        (&json!("Waiting"), &json!(3))
+    );
+    // Nobody admits its pods now.
+    let pod = sandbox.pods().await?.remove(0).name_any();
+    let deleted = sandbox.kubectl(&["delete", "pod", &pod], "").await?;
+    ensure!(deleted.status.success(), "{deleted:?}");
+    let words = "1. WebhookUnreachable: 2 of 3 pods exist";
+    sandbox.explained(&["sts/serve"], words).await?;
+    Ok(())
+}
+
+pub async fn queues_and_partners_are_looked_at(sandbox: Sandbox) -> Result<()> {
+    Seed::UnknownQueue
+        .bring_about(&sandbox, Scheduler::Volcano)
+        .await?;
+    let words = "1. QueueUnusable: queue \"nowhere\" does not exist";
+    let said = sandbox.explained(&["jobset/train"], words).await?;
+    said.has("the queue \"nowhere\"")?;
+    said.lacks("missing: ")?;
+    let partner = "
+apiVersion: batch/v1
+kind: Job
+metadata:
+  name: prep
+  annotations:
+    muster.dev/gang-mode: Gang
+    muster.dev/scheduler: koordinator
+    muster.dev/bundle: ring
+    muster.dev/bundle-with: later
+spec:
+  parallelism: 1
+  completions: 1
+  template:
+    spec:
+      restartPolicy: Never
+      containers: [{name: main, image: train, resources: {requests: {cpu: '1'}}}]
+";
+    sandbox.apply(partner).await?;
+    let said = sandbox
+        .explained(&["job/prep"], "1. BundleIncomplete: ")
+        .await?;
+    said.has("later")?;
+    said.has("the other workloads of its bundle")?;
+    Ok(())
+}
