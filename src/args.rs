@@ -78,6 +78,17 @@ Exit status: 0 everything is rendered, 1 something is refused, 2 a file cannot b
   muster status -n ml -o json")]
     Status(Status),
 
+    /// Try whether the cluster's apiserver asks Muster: of each kind a workload that must be refused and
+    /// one that must be stamped, by dry run
+    #[command(after_help = "Examples:
+  muster verify -n default
+  muster verify -n default --timeout 1m
+  goes on until it works, for a minute at most.
+
+You must be allowed to create the kinds in the namespace. Nothing is stored.
+Exit status: 0 it works, 1 it does not, 2 the cluster cannot be asked.")]
+    Verify(Verify),
+
     /// Add gangConfig and groupSchedulingConfig to the installed JobSet CRD, or take them away
     #[command(subcommand)]
     Crd(Crd),
@@ -161,6 +172,23 @@ pub struct Status {
     /// Output format
     #[arg(short, long, value_enum, default_value_t)]
     pub output: StatusOutput,
+    /// The cluster.
+    #[command(flatten)]
+    pub target: Target,
+}
+
+/// The options of `muster verify`.
+#[derive(Debug, Args)]
+pub struct Verify {
+    /// The namespace of what is tried; without it, the one that kubectl would use
+    #[arg(short, long)]
+    pub namespace: Option<String>,
+    /// The scheduler of what is tried, where the cluster serves several
+    #[arg(long, value_name = "NAME")]
+    pub scheduler: Option<String>,
+    /// How long to try again while it does not work
+    #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = parse_duration)]
+    pub timeout: Duration,
     /// The cluster.
     #[command(flatten)]
     pub target: Target,

@@ -9,7 +9,7 @@ use clap::Parser as _;
 use muster::args::{Certs, Cli, Command, Crd};
 use muster::cli::check::{Gangless, Verdict};
 use muster::cli::crd::{InUse, Mode, Wish};
-use muster::cli::{check, crd, explain, render, schedulers, serve, status, wait};
+use muster::cli::{check, crd, explain, render, schedulers, serve, status, verify, wait};
 use muster::{certs, server};
 
 fn main() -> ExitCode {
@@ -60,6 +60,12 @@ fn run(command: Command) -> Result<ExitCode, Box<dyn std::error::Error>> {
             let runtime = runtime.enable_all().build()?;
             runtime.block_on(status::run(&args, &mut std::io::stdout()))?;
             Ok(ExitCode::SUCCESS)
+        }
+        Command::Verify(args) => {
+            let mut runtime = tokio::runtime::Builder::new_current_thread();
+            let runtime = runtime.enable_all().build()?;
+            let verdict = runtime.block_on(verify::run(&args, &mut std::io::stdout()))?;
+            Ok(ExitCode::from(verdict as u8))
         }
         Command::Wait(args) => {
             let mut runtime = tokio::runtime::Builder::new_current_thread();

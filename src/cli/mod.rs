@@ -19,6 +19,7 @@ mod schema;
 pub mod serve;
 pub mod status;
 mod strict;
+pub mod verify;
 pub mod wait;
 pub mod yaml;
 

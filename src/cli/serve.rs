@@ -96,7 +96,7 @@ pub async fn run(args: Serve) -> Result<(), ServeError> {
     let certificates = match &keeper {
         Some(keeper) => Certificates::open(Source::Memory {
             signer: keeper.signer(),
-            subject: Subject::default(),
+            subject: Subject::default().also_named(&service_names(&args.namespace)),
         })?,
         None => certificates(args.tls_dir.as_deref())?,
     };
@@ -188,6 +188,13 @@ pub async fn run(args: Serve) -> Result<(), ServeError> {
     }
     served?;
     gone.map_or(Ok(()), |ended| Err(ServeError::Background(ended)))
+}
+
+/// How the apiserver asks for the Service in that namespace.
+fn service_names(namespace: &str) -> [String; 2] {
+    let service = format!("muster.{namespace}.svc");
+    let full = format!("{service}.cluster.local");
+    [service, full]
 }
 
 /// The image that this replica runs.
