@@ -186,9 +186,9 @@ pub struct Verify {
     /// The scheduler of what is tried, where the cluster serves several
     #[arg(long, value_name = "NAME")]
     pub scheduler: Option<String>,
-    /// How long to try again while it does not work
-    #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = parse_duration)]
-    pub timeout: Duration,
+    /// How long to try again while it does not work; without it, it is tried once
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    pub timeout: Option<Duration>,
     /// The cluster.
     #[command(flatten)]
     pub target: Target,

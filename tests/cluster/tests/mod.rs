@@ -4,6 +4,7 @@ mod authority;
 mod barrier;
 mod better;
 mod callers;
+mod chart;
 mod choice;
 mod crd;
 mod endings;
@@ -147,6 +148,7 @@ pub fn all() -> Vec<Test> {
         test(monitoring::a_gang_that_waits_is_counted_until_it_is_placed),
     ];
     tests.extend(explain::all());
+    tests.extend(chart::all());
     tests.extend([
         test_in(
             Home::Schedulers,
