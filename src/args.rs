@@ -78,8 +78,8 @@ Exit status: 0 everything is rendered, 1 something is refused, 2 a file cannot b
   muster status -n ml -o json")]
     Status(Status),
 
-    /// Try whether the cluster's apiserver asks Muster: of each kind a workload that must be refused and
-    /// one that must be stamped, by dry run
+    /// Check that a cluster's apiserver asks Muster: one workload of each kind must be refused and one
+    /// stamped, by dry run
     #[command(after_help = "Examples:
   muster verify -n default
   muster verify -n default --timeout 1m

@@ -1,6 +1,7 @@
 //! The Helm chart: the same objects as the kustomizations, every value, and a release's life on a real
 //! apiserver.
 
+mod host_network;
 mod lives;
 mod parity;
 mod rows;
@@ -12,8 +13,9 @@ use crate::runner::{Test, test};
 pub fn all() -> Vec<Test> {
     let tests = [
         test(lives::a_release_is_installed_tried_upgraded_and_leaves_nothing),
-        test(lives::the_host_network_needs_a_namespace_that_allows_it),
+        test(host_network::the_host_network_needs_a_namespace_that_allows_it),
         test(parity::every_combination_of_overlays_is_what_the_chart_renders),
+        test(parity::the_kustomization_of_the_page_is_what_the_chart_renders),
         test(parity::a_package_renders_the_same),
         test(parity::another_namespace_is_named_everywhere),
         test(parity::the_chart_makes_no_certificate_and_needs_no_foreign_image),

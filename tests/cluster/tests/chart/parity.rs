@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use walkdir::WalkDir;
 
@@ -159,6 +159,42 @@ pub async fn every_combination_of_overlays_is_what_the_chart_renders(
     }
     ensure!(compared == 24, "{compared} were compared");
     Ok(())
+}
+
+/// With several overlays and an image of the reader's own.
+pub async fn the_kustomization_of_the_page_is_what_the_chart_renders(
+    sandbox: Sandbox,
+) -> Result<()> {
+    let components = sandbox.cluster.plane.components();
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/install.md");
+    let page = fs::read_to_string(page)?;
+    let block = page.split("\n```yaml\n").nth(1);
+    let block = block.and_then(|rest| rest.split("```").next());
+    // Beside the folders of a copy.
+    let copy = tempfile::tempdir()?;
+    for entry in WalkDir::new(MANIFESTS) {
+        let entry = entry?;
+        let to = copy.path().join(entry.path().strip_prefix(MANIFESTS)?);
+        if entry.file_type().is_dir() {
+            fs::create_dir_all(to)?;
+        } else if entry.file_type().is_file() {
+            fs::copy(entry.path(), to)?;
+        }
+    }
+    let own = copy.path().join("own");
+    fs::create_dir(&own)?;
+    let block = block.context("the page has no kustomization")?;
+    fs::write(own.join("kustomization.yaml"), block)?;
+    let kustomized = without_namespace(kustomize(components, &own)?)?;
+    let values = set(&[
+        "certManager.enabled=true",
+        "leaderWorkerSets=all",
+        "monitoring.enabled=true",
+        "image.repository=registry.example.com/muster",
+        "image.tag=0.1.0",
+    ]);
+    let chart = Helm::new(components)?.template(CHART, NAMESPACE, &values)?;
+    same(&without_its_own(chart)?, &kustomized, "docs/install.md")
 }
 
 /// The links in the folder `files` lead out of the chart: a package has what is behind them.
