@@ -5,6 +5,7 @@ mod host_network;
 mod lives;
 mod parity;
 mod rows;
+mod takeover;
 mod values;
 
 use crate::modules::HELM;
@@ -14,6 +15,7 @@ pub fn all() -> Vec<Test> {
     let tests = [
         test(lives::a_release_is_installed_tried_upgraded_and_leaves_nothing),
         test(host_network::the_host_network_needs_a_namespace_that_allows_it),
+        test(takeover::what_kubectl_installed_becomes_a_release_without_a_rollout),
         test(parity::every_combination_of_overlays_is_what_the_chart_renders),
         test(parity::the_kustomization_of_the_page_is_what_the_chart_renders),
         test(parity::a_package_renders_the_same),
