@@ -219,7 +219,7 @@ pub async fn a_release_is_installed_tried_upgraded_and_leaves_nothing(
     }
 
     // Muster still runs while the release goes, as its pods do for seconds, and puts nothing back.
-    helm.printed(&[&["uninstall", RELEASE][..], &here].concat())?;
+    uninstall(&installed, helm).await?;
     wait_for("nothing to be left", PATIENCE, async || {
         let left: Vec<String> = everything(&installed)
             .await?
@@ -242,6 +242,34 @@ pub async fn a_release_is_installed_tried_upgraded_and_leaves_nothing(
     let mut ganged = jobset("train");
     ganged["metadata"]["annotations"] = json!({"muster.dev/gang-mode": "Gang"});
     objects.try_create(&ganged, "default").await?;
+    Ok(())
+}
+
+/// With an eye on the order: webhooks that outlive what they call would refuse every gang.
+async fn uninstall(installed: &Installed, helm: Helm) -> Result<()> {
+    let objects = &installed.objects;
+    let group = "admissionregistration.k8s.io/v1";
+    let deployments = objects.api("apps/v1", "Deployment", ELSEWHERE).await?;
+    let services = objects.api("v1", "Service", ELSEWHERE).await?;
+    let mutating = objects
+        .api(group, "MutatingWebhookConfiguration", "")
+        .await?;
+    let validating = objects
+        .api(group, "ValidatingWebhookConfiguration", "")
+        .await?;
+    let args = ["uninstall", RELEASE, "--namespace", ELSEWHERE];
+    let run = tokio::task::spawn_blocking(move || helm.printed(&args));
+    let mut looks = 0;
+    while !run.is_finished() {
+        let called = deployments.get_opt("muster").await?.is_some()
+            && services.get_opt("muster").await?.is_some();
+        let calls = mutating.get_opt("muster-mutating").await?.is_some()
+            || validating.get_opt("muster-validating").await?.is_some();
+        ensure!(called || !calls, "the webhooks outlive what they call");
+        looks += 1;
+    }
+    run.await??;
+    ensure!(looks > 2, "only {looks} looks");
     Ok(())
 }
 

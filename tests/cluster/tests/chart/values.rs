@@ -194,6 +194,9 @@ pub async fn values_that_cannot_hold_together_are_refused(sandbox: Sandbox) -> R
         let said = helm.refused(&["template", "muster", CHART, "--set", set])?;
         ensure!(said.contains(why), "{set}: {said}");
     }
+    let old = ["template", "muster", CHART, "--kube-version", "1.29.9"];
+    let said = helm.refused(&old)?;
+    ensure!(said.contains(">=1.30.0"), "{said}");
     let alone = ["--set", "replicas=1,podDisruptionBudget.enabled=false"];
     helm.template(CHART, NAMESPACE, &alone)?;
     Ok(())
