@@ -28,7 +28,8 @@
 //! - [`seals`]: the keys by which Muster knows its own stamps, and [`secret`], which keeps them.
 //! - [`server`], [`certs`]: the HTTPS server around admission, its certificate and its CA. They know
 //!   nothing of gangs.
-//! - [`cli`], [`args`]: `serve`, `check`, `render`, `schedulers`, `crd`, `certs`, `wait`.
+//! - [`cli`], [`args`]: `serve`, `check`, `render`, `schedulers`, `verify`, `crd`, `certs`,
+//!   `wait`.
 //!
 //! Dependencies point from the bottom of this list to its top, and never back.
 //!

@@ -23,6 +23,7 @@ pub fn all() -> Vec<Test> {
         test(parity::the_chart_makes_no_certificate_and_needs_no_foreign_image),
         test(values::each_value_changes_what_its_row_says),
         test(values::the_schema_refuses_wrong_types_and_unknown_values),
+        test(values::the_notes_say_the_next_command),
         test(values::values_that_cannot_hold_together_are_refused),
     ];
     tests.map(|test| test.with(&HELM)).into()

@@ -201,3 +201,33 @@ pub async fn values_that_cannot_hold_together_are_refused(sandbox: Sandbox) -> R
     helm.template(CHART, NAMESPACE, &alone)?;
     Ok(())
 }
+
+const NOTES: &str = "\
+Muster VERSION is installed in gangs. Wait for it, and try it:
+
+  kubectl --namespace gangs rollout status deployment/muster
+  helm test scheduling --namespace gangs
+
+Then a workload with the annotation muster.dev/gang-mode is a gang: muster status lists them.
+
+Its pods need no more than the Pod Security standard STANDARD, which the namespace may enforce:
+
+  kubectl label namespace gangs pod-security.kubernetes.io/enforce=STANDARD
+";
+
+pub async fn the_notes_say_the_next_command(sandbox: Sandbox) -> Result<()> {
+    let helm = Helm::new(sandbox.cluster.plane.components())?;
+    for (set, standard) in [
+        ("hostNetwork=false", "restricted"),
+        ("hostNetwork=true", "privileged"),
+    ] {
+        let install = ["install", "scheduling", CHART, "--namespace", "gangs"];
+        let dry = ["--dry-run=client", "--set", set];
+        let printed = helm.printed(&[&install[..], &dry].concat())?;
+        let (_, notes) = printed.split_once("\nNOTES:\n").context("no notes")?;
+        let expected = NOTES.replace("STANDARD", standard);
+        let expected = expected.replace("VERSION", env!("CARGO_PKG_VERSION"));
+        ensure!(notes.trim_end() == expected.trim_end(), "{notes}");
+    }
+    Ok(())
+}
