@@ -48,11 +48,13 @@ serve *ARGS:
 certs:
     cargo run --release -- certs --dir certs
 
-# Build the container image
+# Build the container image with docker, podman or buildah, whichever is there
 image TAG="muster:dev":
-    docker build --tag {{TAG}} .
+    tool=$(command -v docker || command -v podman || command -v buildah) \
+        || { echo "none of docker, podman and buildah is installed: one of them builds the image" >&2; exit 1; }; \
+        "$tool" build --tag {{TAG}} .
 
-# Print what installs Muster in a cluster; OVERLAY is base or cert-manager
+# Print what installs Muster in a cluster; OVERLAY is a folder of manifests/: docs/install.md
 manifest OVERLAY="base":
     kubectl kustomize manifests/{{OVERLAY}}
 

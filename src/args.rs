@@ -82,6 +82,17 @@ much of it is placed, and how much exists; not with NO_COLOR, nor where the term
 Exit status: 0 it is listed, 2 the cluster cannot be asked.")]
     Status(Status),
 
+    /// Check that a cluster's apiserver asks Muster: one workload of each kind must be refused and one
+    /// stamped, by dry run
+    #[command(after_help = "Examples:
+  muster verify -n default
+  muster verify -n default --timeout 1m
+  goes on until it works, for a minute at most.
+
+You must be allowed to create the kinds in the namespace. Nothing is stored.
+Exit status: 0 it works, 1 it does not, 2 the cluster cannot be asked.")]
+    Verify(Verify),
+
     /// Add gangConfig and groupSchedulingConfig to the installed JobSet CRD, or take them away
     #[command(subcommand)]
     Crd(Crd),
@@ -182,6 +193,23 @@ fn parse_namespace(name: &str) -> Result<String, String> {
         true => Ok(name.to_owned()),
         false => Err("must be a DNS label".to_owned()),
     }
+}
+
+/// The options of `muster verify`.
+#[derive(Debug, Args)]
+pub struct Verify {
+    /// The namespace of what is tried; without it, the one that kubectl would use
+    #[arg(short, long)]
+    pub namespace: Option<String>,
+    /// The scheduler of what is tried, where the cluster serves several
+    #[arg(long, value_name = "NAME")]
+    pub scheduler: Option<String>,
+    /// How long to try again while it does not work; without it, it is tried once
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    pub timeout: Option<Duration>,
+    /// The cluster.
+    #[command(flatten)]
+    pub target: Target,
 }
 
 /// With the names of kinds from their table.

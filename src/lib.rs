@@ -29,7 +29,7 @@
 //! - [`server`], [`certs`]: the HTTPS server around admission, its certificate and its CA. They know
 //!   nothing of gangs.
 //! - [`cli`], [`args`], [`called`]: `serve`, `check`, `render`, `schedulers`, `explain`, `status`,
-//!   `crd`, `certs`, `wait`.
+//!   `verify`, `crd`, `certs`, `wait`.
 //!
 //! Dependencies point from the bottom of this list to its top, and never back.
 //!

@@ -9,7 +9,7 @@ use muster::args::{Certs, Command, Crd};
 use muster::called;
 use muster::cli::check::{Gangless, Verdict};
 use muster::cli::crd::{InUse, Mode, Wish};
-use muster::cli::{check, crd, explain, render, schedulers, serve, status, wait};
+use muster::cli::{check, crd, explain, render, schedulers, serve, status, verify, wait};
 use muster::{certs, server};
 
 fn main() -> ExitCode {
@@ -56,6 +56,10 @@ fn run(command: Command) -> Result<ExitCode, Box<dyn std::error::Error>> {
         Command::Status(args) => {
             one_thread()?.block_on(status::run(&args, &mut std::io::stdout()))?;
             Ok(ExitCode::SUCCESS)
+        }
+        Command::Verify(args) => {
+            let verdict = one_thread()?.block_on(verify::run(&args, &mut std::io::stdout()))?;
+            Ok(ExitCode::from(verdict as u8))
         }
         Command::Wait(args) => Ok(one_thread()?.block_on(wait::run(&args))?),
         Command::Serve(args) => {

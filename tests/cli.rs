@@ -281,7 +281,7 @@ fn every_command_explains_itself_with_an_example() {
     for command in [&["--help"][..], &["serve", "--help"], &["check", "--help"]]
         .into_iter()
         .chain([&["render", "--help"][..], &["certs", "--help"]])
-        .chain([&["schedulers", "--help"][..]])
+        .chain([&["schedulers", "--help"][..], &["verify", "--help"]])
         .chain([&["explain", "--help"][..], &["status", "--help"]])
         .chain([
             &["crd", "extend", "--help"][..],

@@ -22,6 +22,7 @@ pub mod status;
 mod strict;
 pub(crate) mod target;
 mod terminal;
+pub mod verify;
 pub mod wait;
 pub mod yaml;
 

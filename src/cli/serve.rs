@@ -147,8 +147,9 @@ pub async fn run(args: Serve) -> Result<(), ServeError> {
         };
         // The second one stands for any replica: name servers tell for up to half a minute of those
         // that are gone.
-        let namespace = &args.namespace;
-        let service = || format!("muster-barrier.{namespace}.svc:8444;muster.{namespace}.svc:8444");
+        let (namespace, port) = (&args.namespace, address.port());
+        let service =
+            || format!("muster-barrier.{namespace}.svc:{port};muster.{namespace}.svc:8444");
         let server = args.barrier_server.clone().unwrap_or_else(service);
         let kept = keep_wait_container(image, server, certificates, Arc::clone(&cluster));
         background.spawn("container of start barriers", kept);

@@ -46,7 +46,8 @@ pub struct Facts {
     /// The kind's CRD, where its controller writes Jobs with types of its own: links that those
     /// types lack are lost when it updates a Job.
     pub(crate) job_types: Option<&'static str>,
-    /// A small workload that asks for a gang, as JSON: `serve` prints a request with it to try.
+    /// A small workload that asks for a gang, as JSON: `serve` prints a request with it to try, and
+    /// `verify` sends it to a cluster.
     pub(crate) example: &'static str,
 }
 

@@ -9,7 +9,7 @@ use tokio::sync::OnceCell;
 use crate::cluster::Cluster;
 use crate::components::Components;
 use crate::figures::Figures;
-use crate::modules::{COREDNS, KUBERAY, MPI, Module, OPERATORS, SCHEDULERS};
+use crate::modules::{COREDNS, HELM, KUBERAY, MPI, Module, OPERATORS, SCHEDULERS};
 use crate::modules::{KUBERNETES_1_35, KUBERNETES_1_36, KUBERNETES_1_37};
 use crate::process::Group;
 use crate::release::Release;
@@ -53,7 +53,7 @@ impl Home {
             Self::Kubernetes1_36 => &[&KUBERNETES_1_36],
             Self::Kubernetes1_35 | Self::KoordinatorAnnotations => &[&KUBERNETES_1_35],
             Self::ThirdParty => &[&MPI, &KUBERAY],
-            Self::Node => &[&COREDNS],
+            Self::Node => &[&COREDNS, &HELM],
         };
         [&[&KUBERNETES_1_37, &OPERATORS], more].concat()
     }

@@ -21,6 +21,7 @@ mod fields;
 mod figures;
 mod fleet;
 mod health;
+mod helm;
 mod install;
 mod kubeconfig;
 mod manifests;

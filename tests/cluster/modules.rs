@@ -23,7 +23,7 @@ pub enum Source {
     Files(&'static [&'static str]),
 }
 
-pub static ALL: [&Module; 9] = [
+pub static ALL: [&Module; 10] = [
     &KUBERNETES_1_37,
     &COREDNS,
     &OPERATORS,
@@ -33,6 +33,7 @@ pub static ALL: [&Module; 9] = [
     &MPI,
     &KUBERAY,
     &PROMETHEUS,
+    &HELM,
 ];
 
 pub static KUBERNETES_1_37: Module = Module {
@@ -249,6 +250,14 @@ pub static KUBERAY: Module = Module {
 pub static PROMETHEUS: Module = Module {
     name: "prometheus",
     programs: &[("prometheus-alerts", "./alerts")],
+    reports: None,
+    manifests: &[],
+};
+
+/// For the chart. Its libraries are those of the newest Kubernetes, which is built before it.
+pub static HELM: Module = Module {
+    name: "helm",
+    programs: &[("helm", "helm.sh/helm/v4/cmd/helm")],
     reports: None,
     manifests: &[],
 };

@@ -23,6 +23,7 @@ use crate::process::Process;
 pub struct Muster {
     program: PathBuf,
     kubeconfig: PathBuf,
+    namespace: String,
     flags: Vec<String>,
 }
 
@@ -45,10 +46,16 @@ impl Muster {
 
     /// Where the manifests are applied already.
     pub async fn installed(plane: &ControlPlane) -> Result<Muster> {
-        let account = plane.service_account_kubeconfig(NAMESPACE, "muster");
+        Muster::installed_in(NAMESPACE, plane).await
+    }
+
+    /// The same in another namespace.
+    pub async fn installed_in(namespace: &str, plane: &ControlPlane) -> Result<Muster> {
+        let account = plane.service_account_kubeconfig(namespace, "muster");
         Ok(Muster {
             program: env!("CARGO_BIN_EXE_muster").into(),
             kubeconfig: account.await?,
+            namespace: namespace.to_owned(),
             flags: Vec::new(),
         })
     }
@@ -98,7 +105,7 @@ impl Muster {
         command
             .arg("serve")
             .arg(flag("kubeconfig", self.kubeconfig.display()))
-            .arg(flag("namespace", NAMESPACE))
+            .arg(flag("namespace", &self.namespace))
             .arg(flag("identity", identity))
             .arg(flag("listen", format!("127.0.0.1:{}", port.number)))
             .arg(flag("admin-listen", format!("127.0.0.1:{}", admin.number)))

@@ -1,8 +1,10 @@
 //! The README and the pages of `docs/` keep their word: messages are those of the fixtures, commands
 //! exist and print what is shown, links and names of tests lead somewhere.
 
+mod chart;
 mod commands;
 mod page;
+mod versions;
 
 use std::collections::BTreeSet;
 

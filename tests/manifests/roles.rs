@@ -19,7 +19,7 @@ fn rules(kind: &str) -> Vec<Value> {
 fn the_cert_manager_overlay_takes_away_what_only_its_own_ca_needs() {
     let manifests = Path::new(env!("CARGO_MANIFEST_DIR")).join("manifests");
     let given = documents(&manifests.join("base/own-ca.yaml"));
-    let overlay = documents(&manifests.join("cert-manager/kustomization.yaml"));
+    let overlay = documents(&manifests.join("cert-manager/component/kustomization.yaml"));
     let patches = list(&overlay[0]["patches"]).into_iter();
     let deletes = |patch: &Value| {
         patch["patch"]

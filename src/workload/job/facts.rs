@@ -60,7 +60,9 @@ pub(crate) static FACTS: Facts = Facts {
     job_types: None,
     example: r#"{
         "metadata": {"name": "hello", "annotations": {"muster.dev/gang-mode": "Gang"}},
-        "spec": {"parallelism": 4, "completions": 4, "template": {"spec": {}}}
+        "spec": {"parallelism": 4, "completions": 4, "template": {"spec": {
+            "restartPolicy": "Never", "containers": [{"name": "main", "image": "hello"}]
+        }}}
     }"#,
 };
 

@@ -86,7 +86,9 @@ pub(crate) static FACTS: Facts = Facts {
         "metadata": {"name": "hello", "annotations": {"muster.dev/gang-mode": "Gang"}},
         "spec": {"replicatedJobs": [{
             "name": "workers",
-            "template": {"spec": {"parallelism": 4, "completions": 4}}
+            "template": {"spec": {"parallelism": 4, "completions": 4, "template": {"spec": {
+                "restartPolicy": "Never", "containers": [{"name": "main", "image": "hello"}]
+            }}}}
         }]}
     }"#,
     job_types: Some("jobsets.jobset.x-k8s.io"),

@@ -41,7 +41,9 @@ pub(crate) static FACTS: Facts = Facts {
     },
     example: r#"{
         "metadata": {"name": "hello", "annotations": {"muster.dev/gang-mode": "ReplicatedGang"}},
-        "spec": {"leaderWorkerTemplate": {"size": 4, "workerTemplate": {"spec": {}}}}
+        "spec": {"leaderWorkerTemplate": {"size": 4, "workerTemplate": {"spec": {
+            "containers": [{"name": "main", "image": "hello"}]
+        }}}}
     }"#,
     job_types: None,
 };

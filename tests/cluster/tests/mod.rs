@@ -4,6 +4,7 @@ mod authority;
 mod barrier;
 mod better;
 mod callers;
+mod chart;
 mod choice;
 mod crd;
 mod endings;
@@ -31,6 +32,7 @@ mod rivals;
 mod samples;
 mod settled;
 mod trust;
+mod verify;
 mod words;
 
 use crate::fleet::Home;
@@ -143,10 +145,12 @@ pub fn all() -> Vec<Test> {
         test(authority::an_upgrade_may_drop_a_webhook_and_keeps_the_bundle),
         test(authority::no_other_secret_and_no_other_webhook_is_open_to_muster),
         test(callers::the_apiserver_is_answered_and_nobody_else),
+        test(verify::every_kind_works_beside_its_own_webhooks),
         test(monitoring::the_alerts_are_valid).with(&PROMETHEUS),
         test(monitoring::a_gang_that_waits_is_counted_until_it_is_placed),
     ];
     tests.extend(explain::all());
+    tests.extend(chart::all());
     tests.extend([
         test_in(
             Home::Schedulers,
@@ -339,6 +343,10 @@ pub fn all() -> Vec<Test> {
         test_in(
             Home::Schedulers,
             choice::where_several_are_served_the_nearest_word_counts,
+        ),
+        test_in(
+            Home::Schedulers,
+            verify::where_several_schedulers_are_served_one_must_be_named,
         ),
         test_in(
             Home::Schedulers,

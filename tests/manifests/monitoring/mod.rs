@@ -149,7 +149,8 @@ fn the_monitor_leads_to_the_admin_port() {
     let port = named(&container["ports"], &port["targetPort"]);
     let admin = muster::server::Config::default().admin.port();
     assert_eq!(port["containerPort"], admin);
-    let policy = Path::new(env!("CARGO_MANIFEST_DIR")).join("manifests/network-policy/policy.yaml");
+    let policy = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("manifests/network-policy/component/policy.yaml");
     let rules = list(&documents(&policy)[0]["spec"]["ingress"]);
     let open = |rule: &Value| rule["ports"][0]["port"] == port["name"];
     assert_eq!(rules.iter().filter(|rule| open(rule)).count(), 1);

@@ -1,6 +1,7 @@
 //! What only a real node can show: containers that start, run and end.
 
 mod barrier;
+mod chart;
 mod gangs;
 mod install;
 mod outages;
@@ -14,6 +15,7 @@ pub fn all() -> Vec<Test> {
     vec![
         test_in(Home::Node, install::two_replicas_are_ready),
         test_in(Home::Node, install::the_image_is_small),
+        test_in(Home::Node, chart::helm_test_tries_admission_in_a_pod),
         test_in(Home::Node, gangs::a_gang_of_real_containers_runs_to_its_end),
         test_in(
             Home::Node,
