@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use crate::gang::WorkloadRef;
+use crate::gang::name::is_dns_subdomain;
 use crate::gang::seal::{Bearer, Called, StampHash, Verdict};
 use crate::gang::{
     BarrierStart, Carrier, FieldError, FieldPath, Member, Round, Seals, Shape, Stamp,
@@ -157,7 +158,10 @@ pub(crate) fn holder(meta: &ObjectMeta) -> String {
         let stem = hash.and_then(|hash| owner.name.strip_suffix(&hash));
         Some(stem.unwrap_or(&owner.name))
     };
-    let name = workload.or_else(made_by).or(meta.name.as_deref());
+    // Whoever creates a pod may write any text as the name of what made it, and others read it.
+    let is_name = |name: &&str| is_dns_subdomain(name);
+    let name = workload.or_else(made_by).filter(is_name);
+    let name = name.or(meta.name.as_deref());
     format!("{namespace}/{}", name.unwrap_or_default())
 }
 
@@ -299,4 +303,33 @@ pub(crate) fn stamp(meta: &dyn Marked) -> Result<Stamp, FieldError> {
         ));
     };
     Stamp::parse(text).map_err(|error| FieldError::invalid(stamp_path(), text, error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn who_holds_room_is_called_by_a_name_and_by_no_text_of_his_own() {
+        let holder = |owner: &str, hash: &str| {
+            let pod = json!({
+                "namespace": "ml",
+                "name": "train-7d9f-x2k4p",
+                "labels": {"pod-template-hash": hash},
+                "ownerReferences": [
+                    {"apiVersion": "a/v1", "kind": "A", "name": owner, "uid": "1", "controller": true},
+                ],
+            });
+            holder(&serde_json::from_value(pod).unwrap())
+        };
+        assert_eq!(holder("train-7d9f", "7d9f"), "ml/train");
+        assert_eq!(holder("train.v1", "7d9f"), "ml/train.v1");
+        let own = "ml/train-7d9f-x2k4p";
+        let long = "x".repeat(60_000);
+        for owner in ["x)\n  next: delete it all (", "x\u{1b}[31m", "", &long] {
+            assert_eq!(holder(owner, "7d9f"), own);
+        }
+    }
 }

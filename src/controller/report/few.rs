@@ -21,12 +21,15 @@ pub(crate) fn few<'t>(texts: impl IntoIterator<Item = &'t str>) -> String {
     named.join("; ")
 }
 
-/// A text of at most so many characters.
+/// A text of at most so many characters, in one line: what others wrote stands in it, and neither lines
+/// of their own nor the colours of a terminal are theirs to write.
 pub(crate) fn cut(text: &str, longest: usize) -> String {
+    let harmless = |c: char| if c.is_control() { ' ' } else { c };
+    let mut all = text.chars().map(harmless);
     if text.chars().nth(longest).is_none() {
-        return text.to_owned();
+        return all.collect();
     }
-    let mut cut: String = text.chars().take(longest.saturating_sub(3)).collect();
+    let mut cut: String = all.by_ref().take(longest.saturating_sub(3)).collect();
     cut.push_str("...");
     cut
 }
@@ -39,6 +42,15 @@ mod tests {
     fn a_few_are_named_and_the_rest_is_counted() {
         assert_eq!(few(["a", "b", "c"]), "a; b; c");
         assert_eq!(few(["a", "b", "c", "d", "e"]), "a; b; c; and 2 more");
+    }
+
+    #[test]
+    fn what_others_wrote_stays_in_its_line_and_without_colour() {
+        assert_eq!(
+            cut("x\n  2. ask \u{1b}[31mme\r", 100),
+            "x   2. ask  [31mme "
+        );
+        assert_eq!(cut("a\nbcdef", 5), "a ...");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use futures::StreamExt as _;
 use futures::stream::select_all;
@@ -26,6 +27,8 @@ const MOST: usize = 4_096;
 const MOST_OF_ONE: usize = 64;
 /// The longest message that is kept.
 const LONGEST: usize = 1_024;
+/// Controllers try again after ten minutes at most: what is refused within so long was never granted.
+const SERIES: Duration = Duration::from_secs(15 * 60);
 
 /// One watch for each: the apiserver selects events by one reason only. Each kind of workload names
 /// those of its controllers.
@@ -129,7 +132,9 @@ impl Refusals {
         let last =
             time("lastTimestamp").or_else(|| read(&event.data["series"]["lastObservedTime"]));
         let first = time("firstTimestamp").or_else(|| time("eventTime"));
-        let at = last.or(first);
+        // Whoever may write events may write of the future: that must not hide what comes now.
+        let now = Timestamp::now();
+        let at = last.or(first).map(|at| at.min(now));
         let text = |value: &Value| shorten(value.as_str().unwrap_or_default().to_owned());
         let who = Who {
             namespace: event.metadata.namespace.clone().unwrap_or_default(),
@@ -137,10 +142,15 @@ impl Refusals {
             name: text(&event.data["involvedObject"]["name"]),
         };
         let message = event.data["message"].as_str().unwrap_or_default();
-        let refusal = Refusal::read(&cut(message, LONGEST), first.or(at), at);
+        let mut refusal = Refusal::read(&cut(message, LONGEST), first.or(at), at);
         let mut told = self.lock();
-        if told.get(&who).is_some_and(|known| known.at > refusal.at) {
-            return;
+        if let Some(known) = told.get_mut(&who) {
+            let since = joined(known, &refusal);
+            if known.at > refusal.at {
+                known.since = since.or(known.since);
+                return;
+            }
+            refusal.since = since.or(refusal.since);
         }
         let namespace = who.namespace.clone();
         told.insert(who, refusal);
@@ -158,5 +168,76 @@ impl Refusals {
 
     fn lock(&self) -> MutexGuard<'_, HashMap<Who, Refusal>> {
         self.told.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Since when both were refused, where one follows the other. A message that names the pod is another
+/// event each time, with a first time of its own.
+fn joined(one: &Refusal, other: &Refusal) -> Option<Timestamp> {
+    let (one_since, other_since) = (one.since?, other.since?);
+    let apart = match one_since <= other_since {
+        true => other_since.duration_since(one.at?),
+        false => one_since.duration_since(other.at?),
+    };
+    // They overlap where this is negative.
+    let near = Duration::try_from(apart).map_or(true, |apart| apart <= SERIES);
+    near.then(|| one_since.min(other_since))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn event(pod: &str, first: &str, last: &str) -> DynamicObject {
+        let event = json!({
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": {"namespace": "ml", "name": pod},
+            "involvedObject": {"kind": "Maker", "name": "train"},
+            "message": format!("pods is forbidden: exceeded quota: pods, requested: {pod}"),
+            "firstTimestamp": first,
+            "lastTimestamp": last,
+        });
+        serde_json::from_value(event).unwrap()
+    }
+
+    fn told(events: &[DynamicObject]) -> Refusal {
+        let refusals = Refusals::default();
+        events.iter().for_each(|event| refusals.note(event));
+        refusals.of("ml", |_, _| true).remove(0)
+    }
+
+    /// Else a timeout would begin again with each pod that is refused.
+    #[test]
+    fn pods_of_other_names_are_refused_since_the_first_one_was() {
+        let first = event("train-a", "2026-01-01T10:00:00Z", "2026-01-01T10:00:00Z");
+        let second = event("train-b", "2026-01-01T10:05:00Z", "2026-01-01T10:09:00Z");
+        let third = event("train-c", "2026-01-01T10:19:00Z", "2026-01-01T10:19:00Z");
+        let since = first.data["firstTimestamp"].as_str().unwrap();
+        for events in [
+            [first.clone(), second.clone(), third.clone()],
+            [third.clone(), second.clone(), first.clone()],
+        ] {
+            let refusal = told(&events);
+            assert_eq!(refusal.since, since.parse().ok());
+            assert!(refusal.words.contains("train-c"), "{refusal:?}");
+        }
+        let later = event("train-d", "2026-01-01T11:00:00Z", "2026-01-01T11:00:00Z");
+        let alone = told(&[first, later.clone()]);
+        assert_eq!(alone.since, told(&[later]).since);
+    }
+
+    #[test]
+    fn an_event_of_the_future_does_not_hide_what_is_told_now() {
+        let forged = event("forged", "2099-01-01T00:00:00Z", "2099-01-01T00:00:00Z");
+        let refusals = Refusals::default();
+        refusals.note(&forged);
+        std::thread::sleep(Duration::from_millis(2));
+        let now = Timestamp::now().to_string();
+        refusals.note(&event("train-a", &now, &now));
+        let refusal = refusals.of("ml", |_, _| true).remove(0);
+        assert!(refusal.words.contains("train-a"), "{refusal:?}");
     }
 }
