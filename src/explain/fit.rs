@@ -52,7 +52,7 @@ pub struct Short {
 /// How a resource is short.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum How {
-    /// So much is missing over all nodes that may be used.
+    /// The nodes that may be used have too little together: the pods that do not fit need so much.
     By(Quantity),
     /// One pod asks for more than any node has when it is empty.
     NoNodeSoLarge {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::evidence::{Answer, Evidence, causes};
+use super::fit::How;
 use super::nodes::{NodeRoom, Taint};
 use super::refusal::Refusal;
 use super::room::{Held, Room};
@@ -89,6 +90,61 @@ fn what_is_short_is_said_with_who_holds_it() {
         first(&gang(&room, ask))
             .1
             .starts_with("8 of 9 pods fit; 1 more CPU is needed")
+    );
+}
+
+/// What is free in pieces that hold no pod is no room, so the sums do not tell.
+#[test]
+fn a_node_with_what_is_said_to_be_needed_lets_the_gang_fit() {
+    let two_roles = vec![(ask("3", json!({})), 2), (ask("1500m", json!({})), 3)];
+    for (asks, needed, told) in [
+        (vec![(ask("1", json!({})), 9)], 9, "2"),
+        (vec![(ask("3", json!({})), 3)], 3, "3"),
+        // One of those that wait is not needed.
+        (vec![(ask("3", json!({})), 5)], 4, "6"),
+        (two_roles, 5, "4500m"),
+    ] {
+        let mut room = Room::default();
+        for (name, cpu) in [("a", "4400m"), ("b", "3400m"), ("c", "1")] {
+            room.node(name, node(cpu));
+        }
+        room.pod("1", held("c", "900m", "ml/train-b"));
+        let fit = room.fit(&asks, needed, None);
+        let short = fit.lacking.unwrap().short.unwrap();
+        assert_eq!(short.how, How::By(told.parse().unwrap()), "{asks:?}");
+        assert!(fit.fits < needed);
+        room.node("more", node(told));
+        assert_eq!(room.fit(&asks, needed, None).fits, needed, "{asks:?}");
+    }
+}
+
+#[test]
+fn roles_that_use_the_same_nodes_need_together_what_is_said() {
+    let mut room = Room::default();
+    room.node("a", node("4"));
+    let other = json!({"nodeSelector": {"pool": "a100"}});
+    let asks = [
+        (ask("3", json!({})), 2),
+        (ask("2", json!({})), 2),
+        (ask("1", other), 1),
+    ];
+    let short = room.fit(&asks, 5, None).lacking.unwrap().short.unwrap();
+    assert_eq!(short.how, How::By("7".parse().unwrap()));
+}
+
+#[test]
+fn room_that_the_gang_itself_leaves_scattered_is_not_called_enough() {
+    let mut room = Room::default();
+    for name in ["a", "b"] {
+        room.node(name, node("3"));
+    }
+    let fit = room.fit(&[(ask("2", json!({})), 3)], 3, None);
+    let how = How::Scattered {
+        one: "2".parse().unwrap(),
+    };
+    assert_eq!(
+        (fit.fits, fit.lacking.unwrap().short.unwrap().how),
+        (2, how)
     );
 }
 

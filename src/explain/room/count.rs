@@ -1,0 +1,329 @@
+//! How many members of a gang would fit now, what is short, which constraint excludes how many nodes,
+//! and who has the rest.
+//!
+//! Counted as kube-scheduler counts: what bound pods request, not what they use. Constraints between
+//! pods (affinity, spread) are left to the scheduler's own words.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+use super::{Kept, PODS, Room};
+use crate::explain::fit::{Fit, How, Lacking, Preemption, Short};
+use crate::explain::nodes::{Exclusion, NodeRoom, exclusion};
+use crate::gang::ask::{Ask, PreemptionPolicy};
+use crate::gang::quantity::Quantity;
+use crate::gang::resources::ResourceList;
+
+/// The largest holders that are named.
+const HOLDERS: usize = 3;
+
+/// Where pods were placed, one by one, and what is left of them.
+struct Placed<'a> {
+    /// How many fit, of those that are needed.
+    fits: u32,
+    /// Of those that are needed, how many of a kind do not fit; what is hardest to place first.
+    missing: Vec<(&'a Ask, u64)>,
+    first: Option<Kind<'a>>,
+    /// What nodes have left after that.
+    free: HashMap<&'a str, ResourceList>,
+}
+
+/// The first kind of pods that do not all fit.
+struct Kind<'a> {
+    ask: &'a Arc<Ask>,
+    count: u64,
+    left: u64,
+    /// The nodes that it may use.
+    may: Vec<(&'a str, &'a NodeRoom)>,
+    /// What they had for it, together.
+    total: ResourceList,
+    excluded: BTreeMap<Exclusion, usize>,
+}
+
+impl Room {
+    /// Whether so many pods that ask for this fit now, of which `needed` must. What pods take whose
+    /// holder begins with `own` is kept for them.
+    pub fn fit(&self, asks: &[(Arc<Ask>, u32)], needed: u32, own: Option<&str>) -> Fit {
+        let is_own = |pod: &Kept| own.is_some_and(|own| pod.holder.starts_with(own));
+        let given = own.map(|_| &is_own as &dyn Fn(&Kept) -> bool);
+        let placed = self.place(asks, needed, given);
+        let mut fit = Fit {
+            fits: placed.fits,
+            needed,
+            nodes: self.nodes.len(),
+            lacking: None,
+        };
+        let Some(kind) = &placed.first else {
+            return fit;
+        };
+        let lacking = fit.lacking.insert(self.lacking(kind, &placed));
+        let scarce = |short: &Short| !matches!(short.how, How::NoNodeSoLarge { .. });
+        let short = lacking.short.as_ref().filter(|short| scarce(short));
+        let (Some(short), Some((priority, policy))) = (short, rank(asks)) else {
+            return fit;
+        };
+        let below = |pod: &Kept| pod.priority < priority;
+        let over = self.largest(&short.resource, &lacking.ask, |pod| {
+            below(pod) && !is_own(pod)
+        });
+        let fits = match over {
+            Some(_) => {
+                let given = |pod: &Kept| is_own(pod) || below(pod);
+                self.place(asks, needed, Some(&given)).fits
+            }
+            None => fit.fits,
+        };
+        lacking.preemption = Some(Preemption {
+            priority,
+            over,
+            fits,
+            policy,
+        });
+        fit
+    }
+
+    /// Places pods one by one where they fit. What the pods take that are `given` counts as free.
+    fn place<'a>(
+        &'a self,
+        asks: &'a [(Arc<Ask>, u32)],
+        needed: u32,
+        given: Option<&dyn Fn(&Kept) -> bool>,
+    ) -> Placed<'a> {
+        let (mut fits, mut missing, mut first) = (0, Vec::new(), None);
+        let mut free: HashMap<&str, ResourceList> = HashMap::new();
+        let given = given.map(|given| self.pods.values().filter(move |pod| given(pod)));
+        for pod in given.into_iter().flatten() {
+            if let Some(node) = self.nodes.get(&pod.node) {
+                let free = free
+                    .entry(&pod.node)
+                    .or_insert_with(|| self.free(&pod.node, node));
+                let _ = free.checked_add(&pod.requests);
+                free.add_units(PODS, 1);
+            }
+        }
+        let mut asks: Vec<&(Arc<Ask>, u32)> = asks.iter().collect();
+        // What is hardest to place first.
+        asks.sort_by(|(a, _), (b, _)| b.requests.cmp(&a.requests));
+        for (ask, count) in asks {
+            let count = u64::from(*count);
+            let mut left = count;
+            let mut may = Vec::new();
+            let mut excluded: BTreeMap<Exclusion, usize> = BTreeMap::new();
+            for (name, node) in &self.nodes {
+                match exclusion(ask, name, node) {
+                    Some(why) => *excluded.entry(why).or_default() += 1,
+                    None => may.push((&**name, node)),
+                }
+            }
+            may.sort_by_key(|(name, _)| *name);
+            let mut total = ResourceList::new();
+            for (name, node) in &may {
+                let free = free.entry(name).or_insert_with(|| self.free(name, node));
+                let _ = total.checked_add(free);
+                let times = times(free, ask).min(left);
+                free.subtract_times(&ask.requests, times);
+                free.subtract_units(PODS, times as i64);
+                left -= times;
+            }
+            fits += count - left;
+            if left > 0 {
+                missing.push((&**ask, left));
+                first.get_or_insert(Kind {
+                    ask,
+                    count,
+                    left,
+                    may,
+                    total,
+                    excluded,
+                });
+            }
+        }
+        let fits = u32::try_from(fits).unwrap_or(u32::MAX).min(needed);
+        // More may wait than are needed.
+        let mut needed = u64::from(needed - fits);
+        for (_, left) in &mut missing {
+            *left = needed.min(*left);
+            needed -= *left;
+        }
+        Placed {
+            fits,
+            missing,
+            first,
+            free,
+        }
+    }
+
+    fn lacking(&self, kind: &Kind<'_>, placed: &Placed<'_>) -> Lacking {
+        let (ask, may) = (kind.ask, &kind.may);
+        let mut lacking = Lacking {
+            ask: Arc::clone(ask),
+            eligible: may.len(),
+            excluded: kind.excluded.clone().into_iter().collect(),
+            left: kind.left,
+            ..Lacking::default()
+        };
+        // A node that the selector wants is nearer to being used than one that it does not.
+        lacking.excluded.sort_by_key(|(by, nodes)| {
+            let unwanted = *by == Exclusion::Selector;
+            (unwanted, std::cmp::Reverse(*nodes))
+        });
+        if may.is_empty() {
+            return lacking;
+        }
+        lacking.short = too_large(kind);
+        if lacking.short.is_some() {
+            return lacking;
+        }
+        lacking.short = too_little(kind, placed).or_else(|| scattered(kind, placed));
+        // Room for all, but not for so many pods.
+        let places = kind.total.get(PODS).map(places);
+        if lacking.short.is_none() && places.is_some_and(|places| places < kind.count) {
+            lacking.full = may.len();
+        }
+        if let Some(short) = &lacking.short {
+            lacking.holders = self.holders(&short.resource, may);
+        }
+        lacking
+    }
+
+    /// Who of those has most of a resource on nodes that a pod may use, and how high the priority of
+    /// these pods is at most.
+    fn largest(
+        &self,
+        resource: &str,
+        ask: &Ask,
+        among: impl Fn(&Kept) -> bool,
+    ) -> Option<(String, i32)> {
+        let usable = |name: &Arc<str>| {
+            let node = self.nodes.get(name);
+            node.is_some_and(|node| exclusion(ask, name, node).is_none())
+        };
+        let mut known: HashMap<&Arc<str>, bool> = HashMap::new();
+        let mut held: BTreeMap<&str, (Quantity, i32)> = BTreeMap::new();
+        for pod in self.pods.values().filter(|pod| among(pod)) {
+            let quantity = pod.requests.get(resource).unwrap_or(Quantity::ZERO);
+            if quantity.is_zero() || !*known.entry(&pod.node).or_insert_with(|| usable(&pod.node)) {
+                continue;
+            }
+            let of = held
+                .entry(&pod.holder)
+                .or_insert((Quantity::ZERO, i32::MIN));
+            of.0 = of.0.checked_add(quantity).unwrap_or(of.0);
+            of.1 = of.1.max(pod.priority);
+        }
+        let largest = held
+            .into_iter()
+            .max_by_key(|(_, (quantity, _))| *quantity)?;
+        Some((largest.0.to_owned(), largest.1.1))
+    }
+
+    /// Who has most of a resource on these nodes.
+    fn holders(&self, resource: &str, nodes: &[(&str, &NodeRoom)]) -> Vec<(String, Quantity)> {
+        let nodes: BTreeSet<&str> = nodes.iter().map(|(name, _)| *name).collect();
+        let mut held: HashMap<&str, Quantity> = HashMap::new();
+        for pod in self.pods.values() {
+            let Some(quantity) = pod.requests.get(resource) else {
+                continue;
+            };
+            if !quantity.is_zero() && nodes.contains(&*pod.node) {
+                let sum = held.entry(&pod.holder).or_insert(Quantity::ZERO);
+                *sum = sum.checked_add(quantity).unwrap_or(*sum);
+            }
+        }
+        let mut held: Vec<(String, Quantity)> = held
+            .into_iter()
+            .map(|(holder, quantity)| (holder.to_owned(), quantity))
+            .collect();
+        held.sort_by(|(a, x), (b, y)| y.cmp(x).then_with(|| a.cmp(b)));
+        held.truncate(HOLDERS);
+        held
+    }
+}
+
+/// What one pod asks, without what it asks nothing of.
+fn asked(ask: &Ask) -> impl Iterator<Item = (&str, Quantity)> {
+    ask.requests.iter().filter(|(_, one)| !one.is_zero())
+}
+
+fn of(list: &ResourceList, resource: &str) -> Quantity {
+    list.get(resource).unwrap_or(Quantity::ZERO)
+}
+
+/// One pod asks for more than any node has.
+fn too_large(kind: &Kind<'_>) -> Option<Short> {
+    asked(kind.ask).find_map(|(resource, one)| {
+        let nodes = kind.may.iter();
+        let largest = nodes
+            .map(|(_, node)| of(&node.allocatable, resource))
+            .max()?;
+        (one > largest).then(|| Short {
+            resource: resource.to_owned(),
+            how: How::NoNodeSoLarge { one, largest },
+        })
+    })
+}
+
+/// The resource that all nodes together have too little of, for the fewest pods; and what those need
+/// that do not fit. That is more than the sums differ by: what is left on a node may hold no pod.
+fn too_little(kind: &Kind<'_>, placed: &Placed<'_>) -> Option<Short> {
+    let missing = placed.missing.first().map_or(0, |(_, missing)| *missing);
+    let count = kind.count - kind.left + missing;
+    let short = asked(kind.ask).filter(|(resource, one)| {
+        let wanted = one.checked_mul(count);
+        wanted.is_some_and(|wanted| wanted > of(&kind.total, resource))
+    });
+    let (resource, _) =
+        short.min_by_key(|(resource, one)| of(&kind.total, resource).holds(*one))?;
+    // Others that may use the same nodes need it there too.
+    let same = placed
+        .missing
+        .iter()
+        .filter(|(ask, _)| same_nodes(ask, kind.ask));
+    let needs = same.map(|(ask, missing)| of(&ask.requests, resource).checked_mul(*missing));
+    let needs = needs
+        .flatten()
+        .reduce(|a, b| a.checked_add(b).unwrap_or(a))?;
+    Some(Short {
+        resource: resource.to_owned(),
+        how: How::By(needs),
+    })
+}
+
+fn same_nodes(a: &Ask, b: &Ask) -> bool {
+    (&a.node_selector, &a.terms, &a.tolerations) == (&b.node_selector, &b.terms, &b.tolerations)
+}
+
+/// Enough over all nodes together, and on no node enough for one more.
+fn scattered(kind: &Kind<'_>, placed: &Placed<'_>) -> Option<Short> {
+    let blocked = |resource: &str, one: Quantity| {
+        let left = kind
+            .may
+            .iter()
+            .filter_map(|(name, _)| placed.free.get(name));
+        left.filter(|left| of(left, resource) < one).count()
+    };
+    let (resource, one) = asked(kind.ask).max_by_key(|(resource, one)| blocked(resource, *one))?;
+    (blocked(resource, one) > 0).then(|| Short {
+        resource: resource.to_owned(),
+        how: How::Scattered { one },
+    })
+}
+
+/// The priority and policy of all of them, where that is the same.
+fn rank(asks: &[(Arc<Ask>, u32)]) -> Option<(i32, PreemptionPolicy)> {
+    let mut ranks = asks.iter().map(|(ask, _)| (ask.priority, ask.preemption));
+    let first = ranks.next()?;
+    ranks.all(|rank| rank == first).then_some(first)
+}
+
+/// How often a pod fits into what a node has left.
+fn times(free: &ResourceList, ask: &Ask) -> u64 {
+    let by_resource = asked(ask).map(|(resource, one)| of(free, resource).holds(one));
+    let places = free.get(PODS).map_or(u64::MAX, places);
+    by_resource.min().unwrap_or(u64::MAX).min(places)
+}
+
+/// So many pods, as a node counts them.
+fn places(pods: Quantity) -> u64 {
+    pods.holds(Quantity::from_units(1))
+}
