@@ -67,16 +67,16 @@ fn says(message: &str) -> (Unscheduled, u32) {
 #[test]
 fn what_is_short_is_said_with_who_holds_it() {
     let mut room = Room::default();
-    for name in ["a", "b"] {
+    for (name, cpu) in [("a", "5"), ("b", "4")] {
         let labels = [("pool".to_owned(), "a100".to_owned())].into();
         let node = NodeRoom {
             labels,
-            ..node("4")
+            ..node(cpu)
         };
         room.node(name, node);
     }
     room.node("elsewhere", node("100"));
-    room.pod("1", held("a", "2", "ml/train-b"));
+    room.pod("1", held("a", "3", "ml/train-b"));
     room.pod("2", held("elsewhere", "9", "ml/other"));
     let ask = ask("1", json!({"nodeSelector": {"pool": "a100"}}));
     let (reason, text) = first(&gang(&room, Arc::clone(&ask)));
@@ -85,12 +85,68 @@ fn what_is_short_is_said_with_who_holds_it() {
         text,
         "6 of 9 pods fit; 3 more CPU are needed on nodes with pool=a100 (held by ml/train-b)"
     );
-    room.without_pod("1");
+    room.pod("1", held("a", "1", "ml/train-b"));
     assert!(
         first(&gang(&room, ask))
             .1
             .starts_with("8 of 9 pods fit; 1 more CPU is needed")
     );
+}
+
+/// Whoever is named would be asked to give room that does not help.
+#[test]
+fn nobody_is_said_to_hold_what_empty_nodes_would_not_have() {
+    let mut room = Room::default();
+    for name in ["a", "b"] {
+        room.node(name, node("4"));
+        room.pod(name, held(name, "3", "ml/train-b"));
+    }
+    let one = ask("1", json!({"priority": 1000}));
+    assert_eq!(
+        first(&gang(&room, one)).1,
+        "2 of 9 pods fit; 7 more CPU are needed (usable nodes have 8 CPU in all)"
+    );
+    // What they have in all would do, but not in these pieces.
+    let asks = [(ask("2500m", json!({})), 3)];
+    let known = Evidence {
+        fit: Some(room.fit(&asks, 3, None)),
+        ..gang(&room, ask("1", json!({})))
+    };
+    let (_, text) = first(&known);
+    assert!(
+        text.ends_with(" (usable nodes would hold 2 even if they were empty)"),
+        "{text}"
+    );
+}
+
+#[test]
+fn who_holds_too_little_to_help_alone_is_named_with_others() {
+    let mut room = Room::default();
+    room.node("a", node("9"));
+    let says = |room: &Room| first(&gang(room, ask("1", json!({})))).1;
+    for (index, holder) in ["ml/a", "ml/b", "ml/c"].into_iter().enumerate() {
+        room.pod(&index.to_string(), held("a", "2", holder));
+    }
+    let text = says(&room);
+    assert!(text.ends_with(" (held by ml/a, ml/b, ml/c)"), "{text}");
+    room.pod("d", held("a", "1", "ml/d"));
+    let text = says(&room);
+    assert!(
+        text.ends_with(" (held by ml/a, ml/b, ml/c and others)"),
+        "{text}"
+    );
+}
+
+#[test]
+fn what_is_kept_for_a_gang_is_not_said_to_be_held() {
+    let mut room = Room::default();
+    room.node("a", node("9"));
+    room.pod("1", held("a", "4", "ml/tg-train-0-workers-x"));
+    room.pod("2", held("a", "1", "ml/train-b"));
+    let asks = [(ask("1", json!({})), 9)];
+    let lacking = room.fit(&asks, 9, Some("ml/tg-train-0-")).lacking.unwrap();
+    let holders: Vec<&str> = lacking.holders.iter().map(|(name, _)| &**name).collect();
+    assert_eq!(holders, ["ml/train-b"]);
 }
 
 /// What is free in pieces that hold no pod is no room, so the sums do not tell.

@@ -123,11 +123,19 @@ impl fmt::Display for Nodes<'_> {
     }
 }
 
-fn holders(lacking: &Lacking) -> String {
+/// Who has it; or that it would not help if they gave it.
+fn holders(lacking: &Lacking, resource: &Resource<'_>) -> String {
+    if let Some(small) = &lacking.small {
+        return match (small.total, small.fits) {
+            (Some(total), _) => format!(" (usable nodes have {total} {resource} in all)"),
+            (None, fits) => format!(" (usable nodes would hold {fits} even if they were empty)"),
+        };
+    }
     let names: Vec<&str> = lacking.holders.iter().map(|(name, _)| &**name).collect();
+    let others = if lacking.others { " and others" } else { "" };
     match names.is_empty() {
         true => String::new(),
-        false => format!(" (held by {})", names.join(", ")),
+        false => format!(" (held by {}{others})", names.join(", ")),
     }
 }
 
@@ -147,7 +155,7 @@ fn no_room(f: &mut fmt::Formatter<'_>, fit: &Fit) -> fmt::Result {
             "; {missing} more {resource} {} needed{}{}",
             are(*missing),
             on(&nodes),
-            holders(lacking)
+            holders(lacking, &resource)
         )?,
         How::NoNodeSoLarge { one, largest } if largest.is_zero() => write!(
             f,
@@ -160,7 +168,7 @@ fn no_room(f: &mut fmt::Formatter<'_>, fit: &Fit) -> fmt::Result {
         How::Scattered { one } => write!(
             f,
             "; no node{nodes} has {one} {resource} left for one more{}",
-            holders(lacking)
+            holders(lacking, &resource)
         )?,
     }
     match &lacking.preemption {

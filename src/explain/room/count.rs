@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use super::{Kept, PODS, Room};
-use crate::explain::fit::{Fit, How, Lacking, Preemption, Short};
+use crate::explain::fit::{Fit, How, Lacking, Preemption, Short, Small};
 use crate::explain::nodes::{Exclusion, NodeRoom, exclusion};
 use crate::gang::ask::{Ask, PreemptionPolicy};
 use crate::gang::quantity::Quantity;
@@ -40,13 +40,23 @@ struct Kind<'a> {
     excluded: BTreeMap<Exclusion, usize>,
 }
 
+/// What of nodes counts as taken.
+enum Taken<'a> {
+    /// What pods on them request.
+    ByAll,
+    /// The same without these pods.
+    Without(&'a dyn Fn(&Kept) -> bool),
+    /// Nothing: as if they were empty.
+    ByNone,
+}
+
 impl Room {
     /// Whether so many pods that ask for this fit now, of which `needed` must. What pods take whose
     /// holder begins with `own` is kept for them.
     pub fn fit(&self, asks: &[(Arc<Ask>, u32)], needed: u32, own: Option<&str>) -> Fit {
         let is_own = |pod: &Kept| own.is_some_and(|own| pod.holder.starts_with(own));
-        let given = own.map(|_| &is_own as &dyn Fn(&Kept) -> bool);
-        let placed = self.place(asks, needed, given);
+        let taken = own.map_or(Taken::ByAll, |_| Taken::Without(&is_own));
+        let placed = self.place(asks, needed, taken);
         let mut fit = Fit {
             fits: placed.fits,
             needed,
@@ -56,10 +66,29 @@ impl Room {
         let Some(kind) = &placed.first else {
             return fit;
         };
-        let lacking = fit.lacking.insert(self.lacking(kind, &placed));
+        let lacking = fit.lacking.insert(Self::lacking(kind, &placed));
         let scarce = |short: &Short| !matches!(short.how, How::NoNodeSoLarge { .. });
         let short = lacking.short.as_ref().filter(|short| scarce(short));
-        let (Some(short), Some((priority, policy))) = (short, rank(asks)) else {
+        let Some(short) = short.filter(|_| placed.fits < needed) else {
+            return fit;
+        };
+        // Who holds it, and at what priority, matters only where it would do.
+        let empty = self.place(asks, needed, Taken::ByNone);
+        if !empty.missing.is_empty() && empty.fits < needed {
+            lacking.small = Some(Small {
+                fits: empty.fits,
+                total: too_small(kind, &short.resource, asks, needed),
+            });
+            return fit;
+        }
+        lacking.holders = self.holders(&short.resource, &kind.may, |pod| !is_own(pod));
+        let named = |pod: &Kept| {
+            let mut holders = lacking.holders.iter();
+            is_own(pod) || holders.any(|(name, _)| **name == *pod.holder)
+        };
+        lacking.others = lacking.holders.len() == HOLDERS
+            && self.place(asks, needed, Taken::Without(&named)).fits < needed;
+        let Some((priority, policy)) = rank(asks) else {
             return fit;
         };
         let below = |pod: &Kept| pod.priority < priority;
@@ -69,7 +98,7 @@ impl Room {
         let fits = match over {
             Some(_) => {
                 let given = |pod: &Kept| is_own(pod) || below(pod);
-                self.place(asks, needed, Some(&given)).fits
+                self.place(asks, needed, Taken::Without(&given)).fits
             }
             None => fit.fits,
         };
@@ -82,23 +111,28 @@ impl Room {
         fit
     }
 
-    /// Places pods one by one where they fit. What the pods take that are `given` counts as free.
+    /// Places pods one by one where they fit.
     fn place<'a>(
         &'a self,
         asks: &'a [(Arc<Ask>, u32)],
         needed: u32,
-        given: Option<&dyn Fn(&Kept) -> bool>,
+        taken: Taken<'_>,
     ) -> Placed<'a> {
         let (mut fits, mut missing, mut first) = (0, Vec::new(), None);
         let mut free: HashMap<&str, ResourceList> = HashMap::new();
-        let given = given.map(|given| self.pods.values().filter(move |pod| given(pod)));
-        for pod in given.into_iter().flatten() {
-            if let Some(node) = self.nodes.get(&pod.node) {
-                let free = free
-                    .entry(&pod.node)
-                    .or_insert_with(|| self.free(&pod.node, node));
-                let _ = free.checked_add(&pod.requests);
-                free.add_units(PODS, 1);
+        let untouched = |name: &str, node: &NodeRoom| match taken {
+            Taken::ByNone => node.allocatable.clone(),
+            Taken::ByAll | Taken::Without(_) => self.free(name, node),
+        };
+        if let Taken::Without(given) = taken {
+            for pod in self.pods.values().filter(|pod| given(pod)) {
+                if let Some(node) = self.nodes.get(&pod.node) {
+                    let free = free
+                        .entry(&pod.node)
+                        .or_insert_with(|| untouched(&pod.node, node));
+                    let _ = free.checked_add(&pod.requests);
+                    free.add_units(PODS, 1);
+                }
             }
         }
         let mut asks: Vec<&(Arc<Ask>, u32)> = asks.iter().collect();
@@ -118,7 +152,7 @@ impl Room {
             may.sort_by_key(|(name, _)| *name);
             let mut total = ResourceList::new();
             for (name, node) in &may {
-                let free = free.entry(name).or_insert_with(|| self.free(name, node));
+                let free = free.entry(name).or_insert_with(|| untouched(name, node));
                 let _ = total.checked_add(free);
                 let times = times(free, ask).min(left);
                 free.subtract_times(&ask.requests, times);
@@ -153,7 +187,7 @@ impl Room {
         }
     }
 
-    fn lacking(&self, kind: &Kind<'_>, placed: &Placed<'_>) -> Lacking {
+    fn lacking(kind: &Kind<'_>, placed: &Placed<'_>) -> Lacking {
         let (ask, may) = (kind.ask, &kind.may);
         let mut lacking = Lacking {
             ask: Arc::clone(ask),
@@ -179,9 +213,6 @@ impl Room {
         let places = kind.total.get(PODS).map(places);
         if lacking.short.is_none() && places.is_some_and(|places| places < kind.count) {
             lacking.full = may.len();
-        }
-        if let Some(short) = &lacking.short {
-            lacking.holders = self.holders(&short.resource, may);
         }
         lacking
     }
@@ -217,11 +248,16 @@ impl Room {
         Some((largest.0.to_owned(), largest.1.1))
     }
 
-    /// Who has most of a resource on these nodes.
-    fn holders(&self, resource: &str, nodes: &[(&str, &NodeRoom)]) -> Vec<(String, Quantity)> {
+    /// Who of those has most of a resource on these nodes.
+    fn holders(
+        &self,
+        resource: &str,
+        nodes: &[(&str, &NodeRoom)],
+        among: impl Fn(&Kept) -> bool,
+    ) -> Vec<(String, Quantity)> {
         let nodes: BTreeSet<&str> = nodes.iter().map(|(name, _)| *name).collect();
         let mut held: HashMap<&str, Quantity> = HashMap::new();
-        for pod in self.pods.values() {
+        for pod in self.pods.values().filter(|pod| among(pod)) {
             let Some(quantity) = pod.requests.get(resource) else {
                 continue;
             };
@@ -287,6 +323,27 @@ fn too_little(kind: &Kind<'_>, placed: &Placed<'_>) -> Option<Short> {
         resource: resource.to_owned(),
         how: How::By(needs),
     })
+}
+
+/// What the nodes of a kind have in all, where that is less than those ask for that may use them.
+fn too_small(
+    kind: &Kind<'_>,
+    resource: &str,
+    asks: &[(Arc<Ask>, u32)],
+    needed: u32,
+) -> Option<Quantity> {
+    let sum = |all: Quantity, more: Quantity| all.checked_add(more);
+    let same = asks.iter().filter(|(ask, _)| same_nodes(ask, kind.ask));
+    let wanted = same.map(|(ask, count)| {
+        let count = u64::from(needed.min(*count));
+        of(&ask.requests, resource).checked_mul(count)
+    });
+    let wanted = wanted.flatten().try_fold(Quantity::ZERO, sum)?;
+    let nodes = kind.may.iter();
+    let total = nodes
+        .map(|(_, node)| of(&node.allocatable, resource))
+        .try_fold(Quantity::ZERO, sum)?;
+    (wanted > total).then_some(total)
 }
 
 fn same_nodes(a: &Ask, b: &Ask) -> bool {
