@@ -2,6 +2,7 @@
 //! gang is counted in `count`. Knows neither watches nor gangs.
 
 mod count;
+mod place;
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
