@@ -34,8 +34,12 @@ pub struct Lacking {
     pub short: Option<Short>,
     /// Eligible nodes that take too few pods more.
     pub full: usize,
-    /// Who has most of what is short.
+    /// Why nobody's room would help.
+    pub small: Option<Small>,
+    /// Who has most of what is short, where all fit without the pods of others.
     pub holders: Vec<(String, Quantity)>,
+    /// Whether those alone hold too little of it.
+    pub others: bool,
     /// What lower priority would give; nothing where the members have no priority in common.
     pub preemption: Option<Preemption>,
 }
@@ -52,7 +56,7 @@ pub struct Short {
 /// How a resource is short.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum How {
-    /// So much is missing over all nodes that may be used.
+    /// The nodes that may be used have too little together: the pods that do not fit need so much.
     By(Quantity),
     /// One pod asks for more than any node has when it is empty.
     NoNodeSoLarge {
@@ -66,6 +70,15 @@ pub enum How {
         /// What one pod asks.
         one: Quantity,
     },
+}
+
+/// The nodes that may be used would not hold the gang if they were empty.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Small {
+    /// How many of those that are needed would fit.
+    pub fits: u32,
+    /// What the nodes have in all of what is short, where that says it.
+    pub total: Option<Quantity>,
 }
 
 /// What it would help to take the room of pods of lower priority. Only what is counted: whether a

@@ -6,10 +6,12 @@
 //! - [`words`]: what a scheduler says in a pod's condition.
 //! - [`room`]: what nodes have left, for how many members, and who has the rest; [`nodes`] says which
 //!   of them a pod may use, and [`fit`] is the answer.
-//! - `text`: the sentences, the same for all schedulers; `short`: a few words for a table.
+//! - `text`: the sentences, the same for all schedulers; `short`: a few words for a table;
+//!   `amount`: how resources are written in both.
 //!
 //! Pure: no client, no clock, no cache. The reconciler and `muster explain` call the same functions.
 
+mod amount;
 pub mod cause;
 pub mod evidence;
 pub mod fit;

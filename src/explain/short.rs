@@ -1,10 +1,12 @@
 //! What a gang waits for in a few words, for a column of a table.
 
+use super::amount::Resource;
 use super::cause::Cause;
 use super::fit::{Fit, How};
 use super::nodes::Exclusion;
 use super::refusal::Refuser;
 use super::words::Obstacle;
+use crate::gang::quantity::Quantity;
 
 impl Cause {
     /// What it waits for, in a few words.
@@ -66,18 +68,19 @@ fn room(fit: &Fit) -> String {
     let Some(short) = lacking.and_then(|lacking| lacking.short.as_ref()) else {
         return "room".to_owned();
     };
-    let resource = &short.resource;
+    let resource = Resource(&short.resource);
+    let of = |quantity: Quantity| format!("{} {resource}", resource.number(quantity));
     match &short.how {
-        How::By(missing) => format!("{missing} {resource}"),
-        How::NoNodeSoLarge { one, .. } => format!("a node with {one} {resource}"),
-        How::Scattered { one } => format!("a node with {one} {resource} free"),
+        How::By(missing) => of(*missing),
+        How::NoNodeSoLarge { one, .. } => format!("a node with {}", of(*one)),
+        How::Scattered { one } => format!("a node with {} free", of(*one)),
     }
 }
 
 fn of_nodes(obstacle: &Obstacle) -> String {
     match obstacle {
         Obstacle::ClaimMissing(name) => return format!("volume claim {name}"),
-        Obstacle::Insufficient(resource) => return resource.clone(),
+        Obstacle::Insufficient(resource) => return Resource(resource).to_string(),
         Obstacle::VolumeUnbound => "a bound volume",
         Obstacle::VolumeElsewhere => "nodes near its volume",
         Obstacle::TooManyPods => "nodes with room for pods",
@@ -102,7 +105,6 @@ mod tests {
     use crate::explain::fit::{Lacking, Short};
     use crate::explain::refusal::Refusal;
     use crate::gang::Ask;
-    use crate::gang::quantity::Quantity;
 
     fn no_room(how: How) -> Cause {
         let short = Short {
@@ -132,10 +134,11 @@ mod tests {
             refusal: Refusal::read(quota, None, None),
         };
         let missing = Cause::PodsMissing { live: 2, quorum: 3 };
-        let obstacle = Cause::Obstacle {
-            obstacle: Obstacle::Spread,
+        let obstacle = |obstacle: Obstacle| Cause::Obstacle {
+            obstacle,
             nodes: None,
         };
+        let cpu = Obstacle::Insufficient("cpu".to_owned());
         for (cause, words) in [
             (no_room(How::By(three)), "3 nvidia.com/gpu"),
             (
@@ -145,7 +148,8 @@ mod tests {
             (refused, "quota for its pods"),
             (missing, "1 more pod"),
             (Cause::ClaimMissing("data".to_owned()), "volume claim data"),
-            (obstacle, "topology spread"),
+            (obstacle(Obstacle::Spread), "topology spread"),
+            (obstacle(cpu), "CPU"),
             (Cause::SchedulerSays("not yet".to_owned()), "the scheduler"),
         ] {
             assert_eq!(cause.waits_for(), words);

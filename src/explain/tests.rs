@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::evidence::{Answer, Evidence, causes};
+use super::fit::How;
 use super::nodes::{NodeRoom, Taint};
 use super::refusal::Refusal;
 use super::room::{Held, Room};
@@ -66,16 +67,16 @@ fn says(message: &str) -> (Unscheduled, u32) {
 #[test]
 fn what_is_short_is_said_with_who_holds_it() {
     let mut room = Room::default();
-    for name in ["a", "b"] {
+    for (name, cpu) in [("a", "5"), ("b", "4")] {
         let labels = [("pool".to_owned(), "a100".to_owned())].into();
         let node = NodeRoom {
             labels,
-            ..node("4")
+            ..node(cpu)
         };
         room.node(name, node);
     }
     room.node("elsewhere", node("100"));
-    room.pod("1", held("a", "2", "ml/train-b"));
+    room.pod("1", held("a", "3", "ml/train-b"));
     room.pod("2", held("elsewhere", "9", "ml/other"));
     let ask = ask("1", json!({"nodeSelector": {"pool": "a100"}}));
     let (reason, text) = first(&gang(&room, Arc::clone(&ask)));
@@ -84,7 +85,7 @@ fn what_is_short_is_said_with_who_holds_it() {
         text,
         "6 of 9 pods fit; 3 more CPU are needed on nodes with pool=a100 (held by ml/train-b)"
     );
-    room.without_pod("1");
+    room.pod("1", held("a", "1", "ml/train-b"));
     assert!(
         first(&gang(&room, ask))
             .1
@@ -92,15 +93,125 @@ fn what_is_short_is_said_with_who_holds_it() {
     );
 }
 
+/// Whoever is named would be asked to give room that does not help.
+#[test]
+fn nobody_is_said_to_hold_what_empty_nodes_would_not_have() {
+    let mut room = Room::default();
+    for name in ["a", "b"] {
+        room.node(name, node("4"));
+        room.pod(name, held(name, "3", "ml/train-b"));
+    }
+    let one = ask("1", json!({"priority": 1000}));
+    assert_eq!(
+        first(&gang(&room, one)).1,
+        "2 of 9 pods fit; 7 more CPU are needed (usable nodes have 8 CPU in all)"
+    );
+    // What they have in all would do, but not in these pieces.
+    let asks = [(ask("2500m", json!({})), 3)];
+    let known = Evidence {
+        fit: Some(room.fit(&asks, 3, None)),
+        ..gang(&room, ask("1", json!({})))
+    };
+    assert_eq!(
+        first(&known).1,
+        "0 of 3 pods fit; 7.5 more CPU are needed (usable nodes would hold 2 even if they were empty)"
+    );
+}
+
+#[test]
+fn who_holds_too_little_to_help_alone_is_named_with_others() {
+    let mut room = Room::default();
+    room.node("a", node("9"));
+    let says = |room: &Room| first(&gang(room, ask("1", json!({})))).1;
+    for (index, holder) in ["ml/a", "ml/b", "ml/c"].into_iter().enumerate() {
+        room.pod(&index.to_string(), held("a", "2", holder));
+    }
+    let text = says(&room);
+    assert!(text.ends_with(" (held by ml/a, ml/b, ml/c)"), "{text}");
+    room.pod("d", held("a", "1", "ml/d"));
+    let text = says(&room);
+    assert!(
+        text.ends_with(" (held by ml/a, ml/b, ml/c and others)"),
+        "{text}"
+    );
+}
+
+#[test]
+fn what_is_kept_for_a_gang_is_not_said_to_be_held() {
+    let mut room = Room::default();
+    room.node("a", node("9"));
+    room.pod("1", held("a", "4", "ml/tg-train-0-workers-x"));
+    room.pod("2", held("a", "1", "ml/train-b"));
+    let asks = [(ask("1", json!({})), 9)];
+    let lacking = room.fit(&asks, 9, Some("ml/tg-train-0-")).lacking.unwrap();
+    let holders: Vec<&str> = lacking.holders.iter().map(|(name, _)| &**name).collect();
+    assert_eq!(holders, ["ml/train-b"]);
+}
+
+/// What is free in pieces that hold no pod is no room, so the sums do not tell.
+#[test]
+fn a_node_with_what_is_said_to_be_needed_lets_the_gang_fit() {
+    let two_roles = vec![(ask("3", json!({})), 2), (ask("1500m", json!({})), 3)];
+    for (asks, needed, told) in [
+        (vec![(ask("1", json!({})), 9)], 9, "2"),
+        (vec![(ask("3", json!({})), 3)], 3, "3"),
+        // One of those that wait is not needed.
+        (vec![(ask("3", json!({})), 5)], 4, "6"),
+        (two_roles, 5, "4500m"),
+    ] {
+        let mut room = Room::default();
+        for (name, cpu) in [("a", "4400m"), ("b", "3400m"), ("c", "1")] {
+            room.node(name, node(cpu));
+        }
+        room.pod("1", held("c", "900m", "ml/train-b"));
+        let fit = room.fit(&asks, needed, None);
+        let short = fit.lacking.unwrap().short.unwrap();
+        assert_eq!(short.how, How::By(told.parse().unwrap()), "{asks:?}");
+        assert!(fit.fits < needed);
+        room.node("more", node(told));
+        assert_eq!(room.fit(&asks, needed, None).fits, needed, "{asks:?}");
+    }
+}
+
+#[test]
+fn roles_that_use_the_same_nodes_need_together_what_is_said() {
+    let mut room = Room::default();
+    room.node("a", node("4"));
+    let other = json!({"nodeSelector": {"pool": "a100"}});
+    let asks = [
+        (ask("3", json!({})), 2),
+        (ask("2", json!({})), 2),
+        (ask("1", other), 1),
+    ];
+    let short = room.fit(&asks, 5, None).lacking.unwrap().short.unwrap();
+    assert_eq!(short.how, How::By("7".parse().unwrap()));
+}
+
+#[test]
+fn room_that_the_gang_itself_leaves_scattered_is_not_called_enough() {
+    let mut room = Room::default();
+    for name in ["a", "b"] {
+        room.node(name, node("3"));
+    }
+    let fit = room.fit(&[(ask("2", json!({})), 3)], 3, None);
+    let how = How::Scattered {
+        one: "2".parse().unwrap(),
+    };
+    assert_eq!(
+        (fit.fits, fit.lacking.unwrap().short.unwrap().how),
+        (2, how)
+    );
+}
+
 #[test]
 fn a_pod_that_no_node_could_hold_is_said_before_what_others_hold() {
     let mut room = Room::default();
-    room.node("a", node("4"));
+    room.node("a", node("6600m"));
     room.pod("1", held("a", "4", "ml/train-b"));
     let (_, text) = first(&gang(&room, ask("100", json!({}))));
     assert_eq!(
         text,
-        "0 of 9 pods fit; a pod asks for 100 CPU, and the largest node has 4"
+        "0 of 9 pods fit; a pod asks for 100 CPU, and the largest node has 6.6"
     );
 }
 

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use super::amount::Resource;
 use super::cause::Cause;
 use super::fit::{Fit, How, Lacking, Preemption};
 use super::nodes::Exclusion;
@@ -90,18 +91,6 @@ fn refuser(by: Refuser) -> &'static str {
     }
 }
 
-/// `cpu` as people say it.
-struct Resource<'a>(&'a str);
-
-impl fmt::Display for Resource<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self.0 {
-            "cpu" => "CPU",
-            other => other,
-        })
-    }
-}
-
 /// Which nodes a pod may use, as far as its spec says.
 struct Nodes<'a>(&'a Ask);
 
@@ -123,11 +112,22 @@ impl fmt::Display for Nodes<'_> {
     }
 }
 
-fn holders(lacking: &Lacking) -> String {
+/// Who has it; or that it would not help if they gave it.
+fn holders(lacking: &Lacking, resource: &Resource<'_>) -> String {
+    if let Some(small) = &lacking.small {
+        return match (small.total, small.fits) {
+            (Some(total), _) => {
+                let total = resource.number(total);
+                format!(" (usable nodes have {total} {resource} in all)")
+            }
+            (None, fits) => format!(" (usable nodes would hold {fits} even if they were empty)"),
+        };
+    }
     let names: Vec<&str> = lacking.holders.iter().map(|(name, _)| &**name).collect();
+    let others = if lacking.others { " and others" } else { "" };
     match names.is_empty() {
         true => String::new(),
-        false => format!(" (held by {})", names.join(", ")),
+        false => format!(" (held by {}{others})", names.join(", ")),
     }
 }
 
@@ -144,23 +144,28 @@ fn no_room(f: &mut fmt::Formatter<'_>, fit: &Fit) -> fmt::Result {
     match &short.how {
         How::By(missing) => write!(
             f,
-            "; {missing} more {resource} {} needed{}{}",
+            "; {} more {resource} {} needed{}{}",
+            resource.number(*missing),
             are(*missing),
             on(&nodes),
-            holders(lacking)
+            holders(lacking, &resource)
         )?,
         How::NoNodeSoLarge { one, largest } if largest.is_zero() => write!(
             f,
-            "; a pod asks for {one} {resource}, and no node{nodes} has any"
+            "; a pod asks for {} {resource}, and no node{nodes} has any",
+            resource.number(*one)
         )?,
         How::NoNodeSoLarge { one, largest } => write!(
             f,
-            "; a pod asks for {one} {resource}, and the largest node{nodes} has {largest}"
+            "; a pod asks for {} {resource}, and the largest node{nodes} has {}",
+            resource.number(*one),
+            resource.number(*largest)
         )?,
         How::Scattered { one } => write!(
             f,
-            "; no node{nodes} has {one} {resource} left for one more{}",
-            holders(lacking)
+            "; no node{nodes} has {} {resource} left for one more{}",
+            resource.number(*one),
+            holders(lacking, &resource)
         )?,
     }
     match &lacking.preemption {
@@ -207,7 +212,7 @@ fn on(nodes: &Nodes<'_>) -> String {
 }
 
 fn are(quantity: Quantity) -> &'static str {
-    match quantity == Quantity::from_units(1) {
+    match quantity <= Quantity::from_units(1) {
         true => "is",
         false => "are",
     }
