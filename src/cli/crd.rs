@@ -13,6 +13,7 @@ use serde_json::Value;
 
 use super::connect::{self, ConnectError};
 use super::yaml;
+use crate::controller::inspect::unseen::reason;
 use crate::workload::jobset::crd::{self, CRD, CrdError};
 
 /// The CRD that is extended.
@@ -54,7 +55,7 @@ pub enum Error {
     #[error(transparent)]
     Connect(#[from] ConnectError),
     /// The apiserver refused a request.
-    #[error("cannot read or write the CRD {CRD}: {0}")]
+    #[error("cannot read or write the CRD {CRD}: {}", reason(.0))]
     Api(Box<kube::Error>),
     /// The CRD is not one that can be extended.
     #[error(transparent)]
@@ -84,7 +85,7 @@ pub async fn run(
     kubeconfig: Option<&Path>,
     out: &mut dyn Write,
 ) -> Result<(), Error> {
-    let client = connect::user(kubeconfig).await?;
+    let client = connect::user(kubeconfig).await?.client;
     if wish == Wish::Revert(InUse::Refuse) {
         let users = users(client.clone()).await?;
         if !users.is_empty() {

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use kube::Client;
 use serde_json::{Value, json};
 
-use super::connect::{self, ConnectError};
+use super::connect::{self, ConnectError, Failed};
 use super::machine;
 use super::target::{self, Target, Wrong};
 use super::terminal::printable;
@@ -29,7 +29,7 @@ pub enum Error {
     Connect(#[from] ConnectError),
     /// The apiserver refused a request.
     #[error("cannot look at the cluster: {0}")]
-    Api(Box<kube::Error>),
+    Api(#[from] Failed),
     /// Nothing is named that can be looked for.
     #[error(transparent)]
     Wrong(#[from] Wrong),
@@ -41,21 +41,19 @@ pub enum Error {
     Write(#[from] std::io::Error),
 }
 
-impl From<kube::Error> for Error {
-    fn from(error: kube::Error) -> Self {
-        Self::Api(Box::new(error))
-    }
-}
-
 /// Explains what is named; the exit status says whether it has a gang.
 pub async fn run(args: &Explain, out: &mut dyn Write) -> Result<ExitCode, Error> {
     let (target, name) = target::parse(&args.workload, args.name.as_deref())?;
-    let client = connect::user(args.target.kubeconfig.as_deref()).await?;
+    let cluster = connect::user(args.target.kubeconfig.as_deref()).await?;
+    let failed = |error: kube::Error| cluster.failed(&error);
+    let client = cluster.client.clone();
     let namespace = namespace(args.namespace.as_deref(), &client);
-    let mut inspector = Inspector::new(client, Some(&namespace)).await?;
+    let inspector = Inspector::new(client, Some(&namespace)).await;
+    let mut inspector = inspector.map_err(failed)?;
     let answer = match target {
         Target::Object(kind) => {
-            let answer = inspector.object(kind, &namespace, &name).await?;
+            let answer = inspector.object(kind, &namespace, &name).await;
+            let answer = answer.map_err(failed)?;
             let (kind, plural) = (kind.name, kind.plural);
             match answer {
                 Answer::Absent => Err(format!(
@@ -65,7 +63,7 @@ pub async fn run(args: &Explain, out: &mut dyn Write) -> Result<ExitCode, Error>
                 answer => Ok(answer),
             }
         }
-        Target::Gang => match inspector.gang(&namespace, &name).await? {
+        Target::Gang => match inspector.gang(&namespace, &name).await.map_err(failed)? {
             Ok(answer) => Ok(answer),
             Err(names) => Err(no_gang(&namespace, &name, &names)),
         },

@@ -21,7 +21,8 @@ const AGAIN: Duration = Duration::from_secs(5);
 
 /// Prints how gangs stand, once or again and again. What is kept from look to look does not grow.
 pub async fn run(args: &Status, out: &mut dyn Write) -> Result<(), Error> {
-    let client = connect::user(args.target.kubeconfig.as_deref()).await?;
+    let cluster = connect::user(args.target.kubeconfig.as_deref()).await?;
+    let client = cluster.client.clone();
     let namespace = match args.all_namespaces {
         true => None,
         false => Some(namespace(args.namespace.as_deref(), &client)),
@@ -31,7 +32,8 @@ pub async fn run(args: &Status, out: &mut dyn Write) -> Result<(), Error> {
         false => Sink::Elsewhere,
     };
     let screen = Screen::of(sink, |name| std::env::var(name).ok());
-    let mut inspector = Inspector::new(client, namespace.as_deref()).await?;
+    let inspector = Inspector::new(client, namespace.as_deref()).await;
+    let mut inspector = inspector.map_err(|error| cluster.failed(&error))?;
     loop {
         let all = inspector.all(namespace.as_deref()).await;
         if let (true, Screen::Drawn) = (args.watch, screen) {

@@ -28,12 +28,29 @@ impl Unseen {
     }
 }
 
-/// What the apiserver says, without what the client puts around it.
-pub(super) fn reason(error: &kube::Error) -> String {
+/// What the apiserver says, without what the client puts around it; of one that does not answer, all
+/// that is known of why.
+pub(crate) fn reason(error: &kube::Error) -> String {
     match error {
         kube::Error::Api(status) if !status.message.is_empty() => status.message.clone(),
-        other => other.to_string(),
+        kube::Error::Api(status) => format!("{} ({})", status.reason, status.code),
+        kube::Error::Service(source) => chain(&**source),
+        other => chain(other),
     }
+}
+
+/// An error and what it comes from, each once.
+fn chain(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(source) = next {
+        let more = source.to_string();
+        if !text.contains(&more) {
+            text += &format!(": {more}");
+        }
+        next = source.source();
+    }
+    text
 }
 
 #[cfg(test)]
@@ -55,5 +72,8 @@ mod tests {
         let status = kube::core::Status::failure("nodes is forbidden", "Forbidden").with_code(403);
         let error = kube::Error::Api(Box::new(status));
         assert_eq!(reason(&error), "nodes is forbidden");
+        let status = kube::core::Status::failure("", "Unauthorized").with_code(401);
+        let error = kube::Error::Api(Box::new(status));
+        assert_eq!(reason(&error), "Unauthorized (401)");
     }
 }
