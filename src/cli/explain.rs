@@ -179,7 +179,8 @@ fn tell(found: &Inspected, text: &mut String) {
             "missing: {missing}; Muster makes it, if it runs and nothing is in the way"
         );
     }
-    if let Some((reason, message)) = condition(found) {
+    let by_gang = found.gangs.iter().any(|gang| found.told_of(gang).is_some());
+    if let Some((reason, message)) = condition(found).filter(|_| !by_gang) {
         let _ = writeln!(text, "its condition says: {reason}: {message}");
     }
     // Those that wait are what is asked about.
@@ -189,6 +190,13 @@ fn tell(found: &Inspected, text: &mut String) {
     for gang in gangs.take(MOST_GANGS) {
         let (name, scheduler) = (&gang.name, gang.scheduler);
         let _ = writeln!(text, "\ngang {name} ({scheduler}): {}", standing(gang));
+        if let Some((reason, message)) = found.told_of(gang) {
+            let _ = writeln!(text, "  its condition says: {reason}: {message}");
+            let _ = writeln!(
+                text,
+                "  you may not look at everything; what you may look at shows:"
+            );
+        }
         for (number, cause) in gang.causes.iter().enumerate() {
             let _ = writeln!(text, "  {}. {}: {cause}", number + 1, cause.reason());
             if let Some(step) = cause.next_step(namespace) {
@@ -212,11 +220,15 @@ pub(super) fn condition(found: &Inspected) -> Option<&(String, String)> {
         let placed = reason == "GangScheduled" && causes().next().is_none();
         placed || causes().any(|cause| cause.reason() == reason)
     };
-    found.told.as_ref().filter(|(reason, _)| !same(reason))
+    let better = found.gangs.iter().any(|gang| found.told_of(gang).is_some());
+    found
+        .told
+        .as_ref()
+        .filter(|(reason, _)| better || !same(reason))
 }
 
-/// The first cause of the first gang that waits, before those that only wait for it; or how the workload
-/// stands.
+/// The first cause of the first gang that waits, before those that only wait for it, or what the
+/// workload's condition knows better; or how the workload stands.
 pub(super) fn headline(found: &Inspected) -> String {
     let causes = found.gangs.iter().filter_map(|gang| gang.causes.first());
     let cause = causes.min_by_key(|cause| cause.follows_another());
@@ -235,7 +247,10 @@ pub(super) fn headline(found: &Inspected) -> String {
         },
         (Life::Live, cause) => {
             let is_placed = |gang: &GangStatus| gang.state == State::Scheduled;
-            let told = found.broken.clone().or(cause.map(ToString::to_string));
+            let better = found.gangs.iter().find_map(|gang| found.told_of(gang));
+            let better = better.map(|(_, message)| message.to_owned());
+            let cause = better.or(cause.map(ToString::to_string));
+            let told = found.broken.clone().or(cause);
             told.or(found.refused.clone()).unwrap_or_else(|| {
                 match found.gangs.iter().all(is_placed) {
                     true => placed(found),

@@ -2,6 +2,7 @@ use serde_json::json;
 
 use super::*;
 use crate::controller::decide::{GangStatus, State};
+use crate::controller::inspect::Sight;
 use crate::controller::inspect::example::example;
 use crate::controller::inspect::progress::Progress;
 use crate::workload::Life;
@@ -71,6 +72,22 @@ fn on_a_terminal_a_gang_has_a_bar() {
         "status-drawn",
         table(Reach::One, Screen::Drawn, Depth::Narrow)
     );
+}
+
+#[test]
+fn what_the_condition_knows_better_is_the_cause() {
+    let message = format!("{}: no node tolerates it", example().gangs[0].name);
+    let half_seen = Inspected {
+        told: Some(("TaintNotTolerated".to_owned(), message)),
+        sight: Sight::Partial,
+        ..example()
+    };
+    let columns = Columns {
+        reach: Reach::One,
+        screen: Screen::Plain,
+        depth: Depth::Wide,
+    };
+    insta::assert_snapshot!("status-partial", columns.table(&[half_seen]));
 }
 
 #[test]

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::Inspected;
 use super::progress::Progress;
+use super::{Inspected, Sight};
 use crate::controller::decide::{GangStatus, State};
 use crate::explain::fit::{Fit, How, Lacking, Short};
 use crate::explain::{Cause, Evidence};
@@ -68,6 +68,7 @@ pub(crate) fn example() -> Inspected {
         barrier: None,
         missing: Vec::new(),
         told: None,
+        sight: Sight::Whole,
         looked: vec!["its pods".to_owned(), "nodes".to_owned()],
         unknown: vec!["what preemption could free".to_owned()],
     }

@@ -118,6 +118,7 @@ impl Inspector {
             manager: view.manager().map(str::to_owned),
             barrier: barrier.map(|told| text(&told, "message")),
             told,
+            sight: self.sight(),
             looked: self.and_around(looked),
             unknown: and_never(unknown),
         })

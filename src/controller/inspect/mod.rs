@@ -24,7 +24,7 @@ pub mod unseen;
 use kube::Client;
 use kube::core::ApiResource;
 
-pub use self::inspected::Inspected;
+pub use self::inspected::{Inspected, Sight};
 use self::listing::{Listing, Scope};
 use self::look::and_never;
 pub use self::named::Answer;
@@ -35,7 +35,7 @@ use super::mend::queues::Queues;
 use super::owners::Owners;
 use super::pod_gangs;
 use super::watched_kind;
-use super::witness::Witnesses;
+use super::witness::{Need, Witnesses};
 use crate::gang::name::MAX_LABEL;
 use crate::scheduler::{Dialect, Snapshot, TABLE};
 use crate::workload::Facts;
@@ -120,6 +120,14 @@ impl Inspector {
             found.extend(self.inspect(facts, workload, &mut listing).await);
         }
         Ok(found)
+    }
+
+    fn sight(&self) -> Sight {
+        let seen = |need| self.witnesses.has_seen(need);
+        match seen(Need::Room) && seen(Need::Refusals) {
+            true => Sight::Whole,
+            false => Sight::Partial,
+        }
     }
 
     fn serves(&self, facts: &'static Facts) -> bool {

@@ -77,6 +77,7 @@ impl Inspector {
             barrier: None,
             missing: Vec::new(),
             told: None,
+            sight: self.sight(),
             looked: self.and_around(vec![format!("the {} and its pods", kind.name)]),
             unknown: and_never(Vec::new()),
         })
