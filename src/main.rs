@@ -54,8 +54,7 @@ fn run(command: Command) -> Result<ExitCode, Box<dyn std::error::Error>> {
             Ok(one_thread()?.block_on(explain::run(&args, &mut std::io::stdout()))?)
         }
         Command::Status(args) => {
-            one_thread()?.block_on(status::run(&args, &mut std::io::stdout()))?;
-            Ok(ExitCode::SUCCESS)
+            Ok(one_thread()?.block_on(status::run(&args, &mut std::io::stdout()))?)
         }
         Command::Verify(args) => {
             let verdict = one_thread()?.block_on(verify::run(&args, &mut std::io::stdout()))?;

@@ -5,6 +5,7 @@ mod table;
 mod tests;
 
 use std::io::{IsTerminal as _, Write};
+use std::process::ExitCode;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -20,7 +21,9 @@ use crate::controller::inspect::{Inspected, Inspector};
 const AGAIN: Duration = Duration::from_secs(5);
 
 /// Prints how gangs stand, once or again and again. What is kept from look to look does not grow.
-pub async fn run(args: &Status, out: &mut dyn Write) -> Result<(), Error> {
+///
+/// Where nothing was found because nobody let it look, this is no answer: the exit status says so.
+pub async fn run(args: &Status, out: &mut dyn Write) -> Result<ExitCode, Error> {
     let cluster = connect::user(args.target.kubeconfig.as_deref()).await?;
     let client = cluster.client.clone();
     let namespace = match args.all_namespaces {
@@ -40,8 +43,9 @@ pub async fn run(args: &Status, out: &mut dyn Write) -> Result<(), Error> {
             // From the top of a cleared screen.
             write!(out, "\x1b[2J\x1b[H")?;
         }
-        print(&all, args, screen, out)?;
-        if all.is_empty() && !inspector.unseen().is_empty() {
+        let answer = Answer::of(&all, inspector.unlisted_kinds());
+        print(&all, answer, args, screen, out)?;
+        if answer == Answer::None {
             eprintln!("there may be gangs that could not be looked at");
         }
         for what in inspector.unseen() {
@@ -49,7 +53,10 @@ pub async fn run(args: &Status, out: &mut dyn Write) -> Result<(), Error> {
         }
         out.flush()?;
         if !args.watch {
-            return Ok(());
+            return Ok(match answer {
+                Answer::Listed => ExitCode::SUCCESS,
+                Answer::None => ExitCode::from(2),
+            });
         }
         tokio::time::sleep(AGAIN).await;
         inspector.look_again(namespace.as_deref()).await;
@@ -59,8 +66,27 @@ pub async fn run(args: &Status, out: &mut dyn Write) -> Result<(), Error> {
     }
 }
 
+/// Whether what was found answers the question.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Answer {
+    /// Gangs, or that there are none.
+    Listed,
+    /// No gangs, but there may be some that could not be listed.
+    None,
+}
+
+impl Answer {
+    fn of(all: &[Inspected], unlisted_kinds: usize) -> Self {
+        match all.is_empty() && unlisted_kinds > 0 {
+            true => Self::None,
+            false => Self::Listed,
+        }
+    }
+}
+
 fn print(
     all: &[Inspected],
+    answer: Answer,
     args: &Status,
     screen: Screen,
     out: &mut dyn Write,
@@ -78,6 +104,7 @@ fn print(
         printable(&columns.table(all))
     };
     match args.output {
+        StatusOutput::Text | StatusOutput::Wide if answer == Answer::None => Ok(()),
         StatusOutput::Text => write!(out, "{}", table(Depth::Narrow)),
         StatusOutput::Wide => write!(out, "{}", table(Depth::Wide)),
         StatusOutput::Json => machine::write_json(&value(all), out),

@@ -1,6 +1,7 @@
 use serde_json::json;
 
 use super::*;
+use crate::args::Command;
 use crate::controller::decide::{GangStatus, State};
 use crate::controller::inspect::Sight;
 use crate::controller::inspect::example::example;
@@ -104,4 +105,25 @@ fn scripts_read_the_same() {
     machine::write_yaml(&listed, &mut yaml).unwrap();
     let yaml = String::from_utf8(yaml).unwrap();
     insta::assert_snapshot!("status-yaml", &yaml);
+}
+
+#[test]
+fn nothing_that_could_be_listed_is_not_no_gangs() {
+    let printed = |arguments: &[&str], answer| {
+        let command = ["muster", "status"].iter().chain(arguments);
+        let parsed = crate::called::parse(command.map(Into::into)).unwrap();
+        let Command::Status(args) = parsed.command else {
+            panic!("{arguments:?}");
+        };
+        let mut out = Vec::new();
+        print(&[], answer, &args, Screen::Plain, &mut out).unwrap();
+        String::from_utf8(out).unwrap()
+    };
+    assert_eq!(Answer::of(&[], 1), Answer::None);
+    assert_eq!(Answer::of(&[], 0), Answer::Listed);
+    assert_eq!(Answer::of(&[example()], 1), Answer::Listed);
+    assert_eq!(printed(&[], Answer::Listed), "no gangs\n");
+    assert_eq!(printed(&[], Answer::None), "");
+    assert_eq!(printed(&["-o", "wide"], Answer::None), "");
+    assert_eq!(printed(&["-o", "json"], Answer::None), "[]\n");
 }

@@ -89,6 +89,11 @@ impl Inspector {
         self.unseen.told()
     }
 
+    /// Of how many kinds of workloads none could be listed.
+    pub fn unlisted_kinds(&self) -> usize {
+        self.unseen.kinds()
+    }
+
     /// All workloads that ask for gangs, of one namespace or of all.
     pub async fn all(&mut self, namespace: Option<&str>) -> Vec<Inspected> {
         let mut all = Vec::new();
@@ -96,7 +101,7 @@ impl Inspector {
         for facts in served {
             match self.of_kind(facts, namespace).await {
                 Ok(found) => all.extend(found),
-                Err(error) => self.unseen.push(facts.kind.plural, &error),
+                Err(error) => self.unseen.kind(facts.kind.plural, &error),
             }
         }
         all.sort_by(|a, b| (&a.namespace, &a.kind, &a.name).cmp(&(&b.namespace, &b.kind, &b.name)));

@@ -5,16 +5,30 @@ const MOST: usize = 20;
 
 /// What could not be looked at.
 #[derive(Debug, Clone, Default)]
-pub struct Unseen(Vec<String>);
+pub struct Unseen {
+    told: Vec<String>,
+    /// Kinds of workloads of which none could be looked at.
+    kinds: usize,
+}
 
 impl Unseen {
     /// One sentence each.
     pub fn told(&self) -> &[String] {
-        &self.0
+        &self.told
     }
 
     pub(super) fn push(&mut self, what: &str, why: &kube::Error) {
         self.say(format!("{what}: {}", reason(why)));
+    }
+
+    /// A kind of workloads of which none could be looked at.
+    pub(super) fn kind(&mut self, plural: &str, why: &kube::Error) {
+        self.kinds += 1;
+        self.push(plural, why);
+    }
+
+    pub(super) fn kinds(&self) -> usize {
+        self.kinds
     }
 
     pub(super) fn beyond(&mut self, what: &str, first: usize) {
@@ -22,8 +36,8 @@ impl Unseen {
     }
 
     pub(super) fn say(&mut self, sentence: String) {
-        if self.0.len() < MOST && !self.0.contains(&sentence) {
-            self.0.push(sentence);
+        if self.told.len() < MOST && !self.told.contains(&sentence) {
+            self.told.push(sentence);
         }
     }
 }
