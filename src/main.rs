@@ -9,6 +9,7 @@ use muster::args::{Certs, Command, Crd};
 use muster::called;
 use muster::cli::check::{Gangless, Verdict};
 use muster::cli::crd::{InUse, Mode, Wish};
+use muster::cli::terminal::printable;
 use muster::cli::{check, crd, explain, render, schedulers, serve, status, verify, wait};
 use muster::{certs, server};
 
@@ -19,7 +20,7 @@ fn main() -> ExitCode {
         // `muster render x | head` closes the pipe early, which is not an error.
         Err(error) if is_broken_pipe(&*error) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("error: {error}");
+            eprintln!("error: {}", printable(&error.to_string()));
             ExitCode::from(2)
         }
     }

@@ -12,6 +12,7 @@ use kube::{Client, ResourceExt as _, api};
 use serde_json::Value;
 
 use super::connect::{self, ConnectError};
+use super::terminal::printable;
 use super::yaml;
 use crate::controller::inspect::unseen::reason;
 use crate::workload::jobset::crd::{self, CRD, CrdError};
@@ -107,7 +108,10 @@ pub async fn run(
     while let Some(change) = changes.next().await {
         match change {
             Ok(_) => step(&api, wish, mode, out).await?,
-            Err(error) => writeln!(out, "cannot watch: {error}; trying again")?,
+            Err(error) => {
+                let why = printable(&error.to_string());
+                writeln!(out, "cannot watch: {why}; trying again")?;
+            }
         }
     }
     Ok(())

@@ -1,6 +1,5 @@
 //! `muster explain`: why a workload's gangs wait, with the evidence and what to type next.
 
-use std::fmt::Write as _;
 use std::io::Write;
 use std::process::ExitCode;
 
@@ -10,7 +9,7 @@ use serde_json::{Value, json};
 use super::connect::{self, ConnectError, Failed};
 use super::machine;
 use super::target::{self, Target, Wrong};
-use super::terminal::printable;
+use super::terminal::{Lines, printable};
 use crate::args::{Explain, ExplainOutput};
 use crate::controller::decide::{GangStatus, State};
 use crate::controller::inspect::progress::Progress;
@@ -71,7 +70,7 @@ pub async fn run(args: &Explain, out: &mut dyn Write) -> Result<ExitCode, Error>
     let answer = answer.map_err(Error::NotFound)?;
     let unseen = inspector.unseen();
     match args.output {
-        ExplainOutput::Text => out.write_all(printable(&text(&answer, unseen)).as_bytes())?,
+        ExplainOutput::Text => out.write_all(text(&answer, unseen).as_bytes())?,
         ExplainOutput::Json => machine::write_json(&value(&answer, unseen), out)?,
         ExplainOutput::Yaml => machine::write_yaml(&value(&answer, unseen), out)?,
     }
@@ -111,26 +110,28 @@ fn no_gang(namespace: &str, name: &str, names: &[String]) -> String {
 pub fn text(answer: &Answer, unseen: &[String]) -> String {
     match answer {
         Answer::Found { workloads, note } => {
-            let mut text = String::new();
+            let mut text = Lines::default();
             if let Some(note) = note {
-                let _ = writeln!(text, "{note}\n");
+                text.add(note);
+                text.space();
             }
             for (number, found) in workloads.iter().enumerate() {
                 if number > 0 {
-                    text.push('\n');
+                    text.space();
                 }
                 tell(found, &mut text);
             }
             let looked = merged(workloads, |found| &found.looked);
-            let _ = writeln!(text, "\nlooked at: {}", looked.join("; "));
-            text.push_str("still unknown:\n");
+            text.space();
+            text.add(format_args!("looked at: {}", looked.join("; ")));
+            text.add("still unknown:");
             let unknown = merged(workloads, |found| &found.unknown);
             for what in unseen.iter().chain(&unknown) {
-                let _ = writeln!(text, "  {what}");
+                text.add(format_args!("  {what}"));
             }
-            text
+            text.into_text()
         }
-        Answer::NoGang(why) => format!("{why}\n"),
+        Answer::NoGang(why) => format!("{}\n", printable(why)),
         Answer::Absent | Answer::NotServed => String::new(),
     }
 }
@@ -164,24 +165,26 @@ fn merged(workloads: &[Inspected], of: impl Fn(&Inspected) -> &Vec<String>) -> V
     all
 }
 
-fn tell(found: &Inspected, text: &mut String) {
+fn tell(found: &Inspected, text: &mut Lines) {
     let Inspected {
         kind,
         namespace,
         name,
         ..
     } = found;
-    let _ = writeln!(text, "{kind} {namespace}/{name}: {}", headline(found));
+    text.add(format_args!(
+        "{kind} {namespace}/{name}: {}",
+        headline(found)
+    ));
     if !found.missing.is_empty() {
         let missing = found.missing.join(", ");
-        let _ = writeln!(
-            text,
+        text.add(format_args!(
             "missing: {missing}; Muster makes it, if it runs and nothing is in the way"
-        );
+        ));
     }
     let by_gang = found.gangs.iter().any(|gang| found.told_of(gang).is_some());
     if let Some((reason, message)) = condition(found).filter(|_| !by_gang) {
-        let _ = writeln!(text, "its condition says: {reason}: {message}");
+        text.add(format_args!("its condition says: {reason}: {message}"));
     }
     // Those that wait are what is asked about.
     let waits = |gang: &&GangStatus| gang.waits();
@@ -189,26 +192,34 @@ fn tell(found: &Inspected, text: &mut String) {
     let gangs = found.gangs.iter().filter(waits).chain(others);
     for gang in gangs.take(MOST_GANGS) {
         let (name, scheduler) = (&gang.name, gang.scheduler);
-        let _ = writeln!(text, "\ngang {name} ({scheduler}): {}", standing(gang));
+        text.space();
+        text.add(format_args!(
+            "gang {name} ({scheduler}): {}",
+            standing(gang)
+        ));
         if let Some((reason, message)) = found.told_of(gang) {
-            let _ = writeln!(text, "  its condition says: {reason}: {message}");
-            let _ = writeln!(
-                text,
+            text.add(format_args!("  its condition says: {reason}: {message}"));
+            text.add(format_args!(
                 "  you may not look at everything; what you may look at shows:"
-            );
+            ));
         }
         for (number, cause) in gang.causes.iter().enumerate() {
-            let _ = writeln!(text, "  {}. {}: {cause}", number + 1, cause.reason());
+            text.add(format_args!(
+                "  {}. {}: {cause}",
+                number + 1,
+                cause.reason()
+            ));
             if let Some(step) = cause.next_step(namespace) {
-                let _ = writeln!(text, "     next: {step}");
+                text.add(format_args!("     next: {step}"));
             }
         }
         if let Some(words) = gang.evidence.quotation().filter(|_| gang.waits()) {
-            let _ = writeln!(text, "  the scheduler says: {:?}", words.trim());
+            text.add(format_args!("  the scheduler says: {:?}", words.trim()));
         }
     }
     if let Some(more) = found.gangs.len().checked_sub(MOST_GANGS + 1) {
-        let _ = writeln!(text, "\nand {} more gangs", more + 1);
+        text.space();
+        text.add(format_args!("and {} more gangs", more + 1));
     }
 }
 

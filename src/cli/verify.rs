@@ -14,6 +14,7 @@ use tokio::time::Instant;
 
 use super::connect::{self, ConnectError, Failed};
 use super::explain::namespace;
+use super::terminal::Lines;
 use crate::args::Verify;
 use crate::workload::facts::Watched;
 use crate::workload::object::workloads;
@@ -202,12 +203,15 @@ fn is_musters(words: &str) -> bool {
 
 /// A line for each kind.
 fn text(findings: &[(&str, Finding)]) -> String {
-    let line = |(kind, finding): &(&str, Finding)| match finding {
-        Finding::Works(scheduler) => format!("{kind}: works (scheduler {scheduler})\n"),
-        Finding::NotServed => format!("{kind}: not served by this cluster\n"),
-        Finding::Fails(fault) => format!("{kind}: fails: {fault}\n"),
-    };
-    findings.iter().map(line).collect()
+    let mut lines = Lines::default();
+    for (kind, finding) in findings {
+        lines.add(match finding {
+            Finding::Works(scheduler) => format!("{kind}: works (scheduler {scheduler})"),
+            Finding::NotServed => format!("{kind}: not served by this cluster"),
+            Finding::Fails(fault) => format!("{kind}: fails: {fault}"),
+        });
+    }
+    lines.into_text()
 }
 
 #[cfg(test)]

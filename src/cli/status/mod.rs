@@ -101,7 +101,7 @@ fn print(
             screen,
             depth,
         };
-        printable(&columns.table(all))
+        columns.table(all)
     };
     match args.output {
         StatusOutput::Text | StatusOutput::Wide if answer == Answer::None => Ok(()),

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::cli::explain::{headline, stands};
-use crate::cli::terminal::{Screen, bar};
+use crate::cli::terminal::{Screen, bar, printable};
 use crate::controller::decide::GangStatus;
 use crate::controller::inspect::Inspected;
 use crate::controller::inspect::progress::Progress;
@@ -61,6 +61,7 @@ impl Columns {
         }
         let rows: Vec<Vec<String>> = std::iter::once(self.header())
             .chain(lines.into_iter().map(|line| self.row(line)))
+            .map(|row| row.iter().map(|cell| printable(cell)).collect())
             .collect();
         let mut widths = vec![0; rows[0].len()];
         for row in &rows {
