@@ -186,6 +186,9 @@ fn tell(found: &Inspected, text: &mut Lines) {
     if let Some((reason, message)) = condition(found).filter(|_| !by_gang) {
         text.add(format_args!("its condition says: {reason}: {message}"));
     }
+    if let Some(step) = &found.resume {
+        text.add(format_args!("next: {step}"));
+    }
     // Those that wait are what is asked about.
     let waits = |gang: &&GangStatus| gang.waits();
     let others = found.gangs.iter().filter(|gang| !gang.waits());
@@ -246,6 +249,9 @@ pub(super) fn headline(found: &Inspected) -> String {
     match (found.life, cause) {
         (Life::Suspended, _) => match &found.kueue {
             Some(queue) => format!("suspended: Kueue has not admitted it from the queue {queue:?}"),
+            None if timed_out(found) => {
+                "timed out: Muster has suspended it, because a gang waited too long".to_owned()
+            }
             None => "suspended".to_owned(),
         },
         (Life::Finished, _) => "it has ended".to_owned(),
@@ -270,6 +276,12 @@ pub(super) fn headline(found: &Inspected) -> String {
             })
         }
     }
+}
+
+/// Whether it is suspended because a gang waited too long: the condition keeps why.
+fn timed_out(found: &Inspected) -> bool {
+    let told = found.told.as_ref();
+    told.is_some_and(|(reason, _)| reason == "GangTimedOut")
 }
 
 /// How a gang stands, in one word.

@@ -161,6 +161,20 @@ fn what_does_not_wait_says_how_it_stands() {
         "suspended: Kueue has not admitted it from the queue \"team\""
     );
     assert_eq!(head(Life::Finished, None), "it has ended");
+    let timed_out = Inspected {
+        life: Life::Suspended,
+        gangs: Vec::new(),
+        told: Some(("GangTimedOut".to_owned(), "it waited for 5m".to_owned())),
+        resume: Some("kubectl patch it".to_owned()),
+        ..example()
+    };
+    let said = text(&found(vec![timed_out], None), &[]);
+    let said: Vec<&str> = said.lines().take(3).collect();
+    insta::assert_snapshot!(said.join("\n"), @r"
+    Example ml/train: timed out: Muster has suspended it, because a gang waited too long
+    its condition says: GangTimedOut: it waited for 5m
+    next: kubectl patch it
+    ");
     let gang = |state| Inspected {
         gangs: vec![GangStatus {
             state,

@@ -64,6 +64,7 @@ pub(crate) fn example() -> Inspected {
         refused: None,
         broken: None,
         kueue: None,
+        resume: None,
         manager: None,
         barrier: None,
         missing: Vec::new(),

@@ -39,6 +39,8 @@ pub struct Inspected {
     pub broken: Option<String>,
     /// The queue of Kueue that it is in.
     pub kueue: Option<String>,
+    /// What to type to resume it, where it is suspended and nobody but its users resumes it.
+    pub resume: Option<String>,
     /// Who runs it in place of its kind's own controller.
     pub manager: Option<String>,
     /// Why main containers wait although all gangs are placed, as its condition says.

@@ -13,6 +13,7 @@ use crate::controller::cache::stored::Stored;
 use crate::controller::causes::Case;
 use crate::controller::decide::{self, Actions, Seen};
 use crate::controller::gang_members::Pods;
+use crate::controller::look::resume;
 use crate::controller::report::condition;
 use crate::controller::revisions;
 use crate::controller::witness::Need;
@@ -102,6 +103,8 @@ impl Inspector {
                 "why Kueue has not admitted it: kubectl get workloads.kueue.x-k8s.io -n {namespace}"
             ));
         }
+        // Kueue resumes what is its own.
+        let suspended = life == Life::Suspended && actions.kueue.is_none();
         let (kind, called) = called(facts, name, owner.as_ref());
         Some(Inspected {
             kind,
@@ -114,6 +117,7 @@ impl Inspector {
             gangs: actions.gangs,
             refused: actions.refused,
             broken: actions.broken,
+            resume: suspended.then(|| resume(facts, workload)),
             kueue: actions.kueue,
             manager: view.manager().map(str::to_owned),
             barrier: barrier.map(|told| text(&told, "message")),

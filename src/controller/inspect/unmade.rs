@@ -73,6 +73,7 @@ impl Inspector {
             refused: None,
             broken: None,
             kueue: None,
+            resume: None,
             manager: None,
             barrier: None,
             missing: Vec::new(),
