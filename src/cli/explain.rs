@@ -254,7 +254,11 @@ pub(super) fn headline(found: &Inspected) -> String {
             }
             None => "suspended".to_owned(),
         },
-        (Life::Finished, _) => "it has ended".to_owned(),
+        (Life::Finished, _) => match found.failed.as_deref() {
+            Some("") => "it has failed".to_owned(),
+            Some(why) => format!("it has failed: {why}"),
+            None => "it has ended".to_owned(),
+        },
         (Life::Deleting, _) => "it is being deleted".to_owned(),
         (Life::LeftAlone, _) => match &found.manager {
             Some(manager) => format!(

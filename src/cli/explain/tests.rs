@@ -161,6 +161,13 @@ fn what_does_not_wait_says_how_it_stands() {
         "suspended: Kueue has not admitted it from the queue \"team\""
     );
     assert_eq!(head(Life::Finished, None), "it has ended");
+    let failed = Inspected {
+        life: Life::Finished,
+        failed: Some("BackoffLimitExceeded: too often".to_owned()),
+        ..example()
+    };
+    let said = "it has failed: BackoffLimitExceeded: too often";
+    assert_eq!(headline(&failed), said);
     let timed_out = Inspected {
         life: Life::Suspended,
         gangs: Vec::new(),

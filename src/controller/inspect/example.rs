@@ -70,6 +70,7 @@ pub(crate) fn example() -> Inspected {
         missing: Vec::new(),
         told: None,
         sight: Sight::Whole,
+        failed: None,
         looked: vec!["its pods".to_owned(), "nodes".to_owned()],
         unknown: vec!["what preemption could free".to_owned()],
     }

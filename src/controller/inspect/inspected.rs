@@ -51,6 +51,8 @@ pub struct Inspected {
     pub told: Option<(String, String)>,
     /// How much could be looked at.
     pub sight: Sight,
+    /// Why it has failed, where its own conditions say that.
+    pub failed: Option<String>,
     /// What was looked at to say so.
     pub looked: Vec<String>,
     /// What is not known of it, also if everything could be looked at.

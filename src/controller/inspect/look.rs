@@ -123,6 +123,7 @@ impl Inspector {
             barrier: barrier.map(|told| text(&told, "message")),
             told,
             sight: self.sight(),
+            failed: failed(workload),
             looked: self.and_around(looked),
             unknown: and_never(unknown),
         })
@@ -212,6 +213,15 @@ fn kind_of(object: &DynamicObject) -> Option<&str> {
     object.types.as_ref().map(|types| types.kind.as_str())
 }
 
+/// Why a workload has failed: the kinds that end say it in a condition of this type.
+fn failed(workload: &Stored) -> Option<String> {
+    let failed = workload.condition("Failed");
+    let failed = failed.filter(|failed| failed["status"] == "True")?;
+    let said = |field: &str| failed[field].as_str().filter(|text| !text.is_empty());
+    let said: Vec<&str> = ["reason", "message"].into_iter().filter_map(said).collect();
+    Some(said.join(": "))
+}
+
 /// With what nobody has looked at.
 pub(super) fn and_never(mut unknown: Vec<String>) -> Vec<String> {
     let never = [
@@ -236,9 +246,32 @@ fn called(facts: &Facts, name: &str, owner: Option<&Owner>) -> (String, String) 
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
     use crate::gang::Reference;
     use crate::workload::object::workloads;
+
+    #[test]
+    fn a_workload_that_has_failed_says_why() {
+        let why = |status: &str, message: &str| {
+            let own = json!({
+                "type": "Failed",
+                "status": status,
+                "reason": "BackoffLimitExceeded",
+                "message": message,
+            });
+            let other = json!({"type": "Complete", "status": "True"});
+            failed(&Stored::new(&json!({
+                "metadata": {"name": "train"},
+                "status": {"conditions": [other, own]},
+            })))
+        };
+        let both = why("True", "too often");
+        assert_eq!(both.as_deref(), Some("BackoffLimitExceeded: too often"));
+        assert_eq!(why("True", "").as_deref(), Some("BackoffLimitExceeded"));
+        assert_eq!(why("False", ""), None);
+    }
 
     #[test]
     fn a_gang_of_pods_is_called_by_what_made_them() {

@@ -79,6 +79,7 @@ impl Inspector {
             missing: Vec::new(),
             told: None,
             sight: self.sight(),
+            failed: None,
             looked: self.and_around(vec![format!("the {} and its pods", kind.name)]),
             unknown: and_never(Vec::new()),
         })
