@@ -126,4 +126,6 @@ fn nothing_that_could_be_listed_is_not_no_gangs() {
     assert_eq!(printed(&[], Answer::None), "");
     assert_eq!(printed(&["-o", "wide"], Answer::None), "");
     assert_eq!(printed(&["-o", "json"], Answer::None), "[]\n");
+    // As kubectl takes it.
+    assert_eq!(printed(&["-n", "ml", "-A"], Answer::Listed), "no gangs\n");
 }
