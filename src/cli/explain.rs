@@ -217,7 +217,12 @@ fn tell(found: &Inspected, text: &mut Lines) {
             }
         }
         if let Some(words) = gang.evidence.quotation().filter(|_| gang.waits()) {
-            text.add(format_args!("  the scheduler says: {:?}", words.trim()));
+            // Between quotes as they are: escaped, its own quotes would not read well.
+            let words: Vec<&str> = words.split_whitespace().collect();
+            text.add(format_args!(
+                "  the scheduler says: \"{}\"",
+                words.join(" ")
+            ));
         }
     }
     if let Some(more) = found.gangs.len().checked_sub(MOST_GANGS + 1) {

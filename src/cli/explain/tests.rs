@@ -69,6 +69,15 @@ fn who_may_not_look_at_everything_is_told_what_the_condition_says() {
 }
 
 #[test]
+fn the_scheduler_is_quoted_as_it_spoke() {
+    let mut quoting = example();
+    quoting.gangs[0].evidence.words[0].0.message = "error in \"Devices\":\n none".to_owned();
+    let text = text(&found(vec![quoting], None), &[]);
+    let said = "  the scheduler says: \"error in \"Devices\": none\"\n";
+    assert!(text.contains(said), "{text}");
+}
+
+#[test]
 fn a_pod_is_told_before_its_gang() {
     let text = text(&found(vec![example()], Some("the pod train-0 waits")), &[]);
     assert!(text.starts_with("the pod train-0 waits\n\n"), "{text}");
