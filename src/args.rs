@@ -174,7 +174,7 @@ pub struct Status {
     #[arg(short, long, value_parser = parse_namespace)]
     pub namespace: Option<String>,
     /// Of all namespaces
-    #[arg(short = 'A', long, conflicts_with = "namespace")]
+    #[arg(short = 'A', long)]
     pub all_namespaces: bool,
     /// List them again every five seconds, until it is interrupted
     #[arg(short, long)]

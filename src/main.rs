@@ -9,6 +9,7 @@ use muster::args::{Certs, Command, Crd};
 use muster::called;
 use muster::cli::check::{Gangless, Verdict};
 use muster::cli::crd::{InUse, Mode, Wish};
+use muster::cli::terminal::printable;
 use muster::cli::{check, crd, explain, render, schedulers, serve, status, verify, wait};
 use muster::{certs, server};
 
@@ -19,15 +20,33 @@ fn main() -> ExitCode {
         // `muster render x | head` closes the pipe early, which is not an error.
         Err(error) if is_broken_pipe(&*error) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("error: {error}");
+            eprintln!("error: {}", printable(&error.to_string()));
             ExitCode::from(2)
         }
     }
 }
 
+/// Whether the output was closed. Only what wraps an error of writing is transparent: a connection to
+/// the apiserver that breaks is told.
 fn is_broken_pipe(error: &(dyn std::error::Error + 'static)) -> bool {
-    let io = error.downcast_ref::<std::io::Error>();
-    io.is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
+    let written = error.downcast_ref::<std::io::Error>();
+    let explained = || match error.downcast_ref()? {
+        explain::Error::Write(error) => Some(error),
+        _ => None,
+    };
+    let changed = || match error.downcast_ref()? {
+        crd::Error::Io(error) => Some(error),
+        _ => None,
+    };
+    let verified = || match error.downcast_ref()? {
+        verify::Error::Io(error) => Some(error),
+        _ => None,
+    };
+    let written = written
+        .or_else(explained)
+        .or_else(changed)
+        .or_else(verified);
+    written.is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
 }
 
 fn run(command: Command) -> Result<ExitCode, Box<dyn std::error::Error>> {
@@ -54,8 +73,7 @@ fn run(command: Command) -> Result<ExitCode, Box<dyn std::error::Error>> {
             Ok(one_thread()?.block_on(explain::run(&args, &mut std::io::stdout()))?)
         }
         Command::Status(args) => {
-            one_thread()?.block_on(status::run(&args, &mut std::io::stdout()))?;
-            Ok(ExitCode::SUCCESS)
+            Ok(one_thread()?.block_on(status::run(&args, &mut std::io::stdout()))?)
         }
         Command::Verify(args) => {
             let verdict = one_thread()?.block_on(verify::run(&args, &mut std::io::stdout()))?;
@@ -131,4 +149,20 @@ fn write_certs(args: &Certs) -> Result<ExitCode, Box<dyn std::error::Error>> {
     let written = certs::files::write_development(&args.dir, &args.names)?;
     println!("{written}");
     Ok(ExitCode::SUCCESS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_closed_output_is_no_error_whichever_command_writes() {
+        let broken = || std::io::Error::from(std::io::ErrorKind::BrokenPipe);
+        assert!(is_broken_pipe(&broken()));
+        assert!(is_broken_pipe(&explain::Error::Write(broken())));
+        assert!(is_broken_pipe(&verify::Error::Io(broken())));
+        assert!(is_broken_pipe(&crd::Error::Io(broken())));
+        let full = std::io::Error::from(std::io::ErrorKind::StorageFull);
+        assert!(!is_broken_pipe(&explain::Error::Write(full)));
+    }
 }

@@ -359,7 +359,6 @@ fn what_names_nothing_is_told_how_to_name_it() {
             &["explain", "pod", "a", "-n", "../x"],
             "must be a DNS label",
         ),
-        (&["status", "-n", "ml", "-A"], "cannot be used with"),
     ] {
         let (code, out, err) = run(args);
         assert_eq!((code, out.as_str()), (Some(2), ""), "{args:?}");

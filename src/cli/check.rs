@@ -14,6 +14,7 @@ use super::kinds::{self, Named};
 pub(crate) use super::report::Report;
 use super::report::{BarrierReport, ErrorReport, GangReport, WarningReport, github, sarif};
 use super::strict;
+use super::terminal::printable;
 use super::yaml::YamlError;
 use crate::gang::{FieldError, FieldPath};
 use crate::scheduler::Snapshot;
@@ -71,7 +72,7 @@ pub fn run(
     for error in &unread {
         match format {
             Format::Github => write!(out, "{}", github::trouble(error))?,
-            _ => writeln!(err, "error: {error}")?,
+            _ => writeln!(err, "error: {}", printable(error))?,
         }
         verdict = Verdict::Trouble;
     }

@@ -5,6 +5,8 @@ use std::path::Path;
 use kube::Client;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 
+use crate::controller::inspect::unseen::reason;
+
 /// Why there is no connection.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
@@ -14,8 +16,51 @@ pub enum ConnectError {
     InCluster(Box<kube::config::InClusterError>),
     #[error("found no cluster: {0}; name one with --kubeconfig")]
     None(Box<kube::config::InferConfigError>),
-    #[error("cannot set up the client: {0}")]
+    #[error("cannot set up the client: {}", reason(.0))]
     Client(Box<kube::Error>),
+}
+
+/// A cluster that a person asks.
+pub(crate) struct Cluster {
+    pub(crate) client: Client,
+    /// Its apiserver's address.
+    server: String,
+}
+
+/// Why the apiserver did not do what it was asked for, in its own words where it answered.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Failed {
+    /// It does not know who asks.
+    #[error("{server} does not accept the credentials of the kubeconfig: {why}")]
+    Unknown {
+        /// Its address.
+        server: String,
+        /// Its words.
+        why: String,
+    },
+    /// It refuses.
+    #[error("{0}")]
+    Refused(String),
+    /// It cannot be asked.
+    #[error("no answer from {server}: {why}")]
+    Silent {
+        /// Its address.
+        server: String,
+        /// What is known.
+        why: String,
+    },
+}
+
+impl Cluster {
+    /// For people.
+    pub(crate) fn failed(&self, error: &kube::Error) -> Failed {
+        let (server, why) = (self.server.clone(), reason(error));
+        match error {
+            kube::Error::Api(status) if status.code == 401 => Failed::Unknown { server, why },
+            kube::Error::Api(_) => Failed::Refused(why),
+            _ => Failed::Silent { server, why },
+        }
+    }
 }
 
 /// The cluster that a server works on. A developer's own kubeconfig is never picked up by itself:
@@ -32,14 +77,18 @@ pub(crate) async fn server(kubeconfig: Option<&Path>) -> Result<Option<Client>, 
 }
 
 /// The cluster that a person means: the file they name, else what kubectl would use.
-pub(crate) async fn user(kubeconfig: Option<&Path>) -> Result<Client, ConnectError> {
+pub(crate) async fn user(kubeconfig: Option<&Path>) -> Result<Cluster, ConnectError> {
     let config = match kubeconfig {
         Some(path) => from_file(path).await?,
         None => kube::Config::infer()
             .await
             .map_err(|source| ConnectError::None(Box::new(source)))?,
     };
-    client(config)
+    let server = config.cluster_url.to_string();
+    Ok(Cluster {
+        server: server.trim_end_matches('/').to_owned(),
+        client: client(config)?,
+    })
 }
 
 async fn from_file(path: &Path) -> Result<kube::Config, ConnectError> {
@@ -52,4 +101,45 @@ async fn from_file(path: &Path) -> Result<kube::Config, ConnectError> {
 
 fn client(config: kube::Config) -> Result<Client, ConnectError> {
     Client::try_from(config).map_err(|source| ConnectError::Client(Box::new(source)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn cluster(port: u16) -> Cluster {
+        let url = format!("http://127.0.0.1:{port}");
+        let config = kube::Config::new(url.parse().unwrap());
+        Cluster {
+            client: client(config).unwrap(),
+            server: url,
+        }
+    }
+
+    #[tokio::test]
+    async fn a_refusal_is_told_in_the_apiservers_words() {
+        let cluster = cluster(1).await;
+        let said = |message: &str, reason: &str, code| {
+            let status = kube::core::Status::failure(message, reason).with_code(code);
+            let error = kube::Error::Api(Box::new(status));
+            cluster.failed(&error).to_string()
+        };
+        let forbidden = r#"pods is forbidden: User "eve" cannot list"#;
+        assert_eq!(said(forbidden, "Forbidden", 403), forbidden);
+        insta::assert_snapshot!(said("Unauthorized", "Unauthorized", 401), @"http://127.0.0.1:1 does not accept the credentials of the kubeconfig: Unauthorized");
+    }
+
+    #[tokio::test]
+    async fn an_apiserver_that_does_not_answer_is_named() {
+        // A port that was free a moment ago.
+        let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = free.local_addr().unwrap().port();
+        drop(free);
+        let cluster = cluster(port).await;
+        let error = cluster.client.apiserver_version().await.unwrap_err();
+        let said = cluster.failed(&error).to_string();
+        let named = format!("no answer from http://127.0.0.1:{port}: ");
+        assert!(said.starts_with(&named), "{said}");
+        assert!(said.contains("Connection refused"), "{said}");
+    }
 }

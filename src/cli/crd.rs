@@ -12,7 +12,9 @@ use kube::{Client, ResourceExt as _, api};
 use serde_json::Value;
 
 use super::connect::{self, ConnectError};
+use super::terminal::printable;
 use super::yaml;
+use crate::controller::inspect::unseen::reason;
 use crate::workload::jobset::crd::{self, CRD, CrdError};
 
 /// The CRD that is extended.
@@ -54,7 +56,7 @@ pub enum Error {
     #[error(transparent)]
     Connect(#[from] ConnectError),
     /// The apiserver refused a request.
-    #[error("cannot read or write the CRD {CRD}: {0}")]
+    #[error("cannot read or write the CRD {CRD}: {}", reason(.0))]
     Api(Box<kube::Error>),
     /// The CRD is not one that can be extended.
     #[error(transparent)]
@@ -84,7 +86,7 @@ pub async fn run(
     kubeconfig: Option<&Path>,
     out: &mut dyn Write,
 ) -> Result<(), Error> {
-    let client = connect::user(kubeconfig).await?;
+    let client = connect::user(kubeconfig).await?.client;
     if wish == Wish::Revert(InUse::Refuse) {
         let users = users(client.clone()).await?;
         if !users.is_empty() {
@@ -106,7 +108,10 @@ pub async fn run(
     while let Some(change) = changes.next().await {
         match change {
             Ok(_) => step(&api, wish, mode, out).await?,
-            Err(error) => writeln!(out, "cannot watch: {error}; trying again")?,
+            Err(error) => {
+                let why = printable(&error.to_string());
+                writeln!(out, "cannot watch: {why}; trying again")?;
+            }
         }
     }
     Ok(())

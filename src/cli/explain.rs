@@ -1,16 +1,15 @@
 //! `muster explain`: why a workload's gangs wait, with the evidence and what to type next.
 
-use std::fmt::Write as _;
 use std::io::Write;
 use std::process::ExitCode;
 
 use kube::Client;
 use serde_json::{Value, json};
 
-use super::connect::{self, ConnectError};
+use super::connect::{self, ConnectError, Failed};
 use super::machine;
 use super::target::{self, Target, Wrong};
-use super::terminal::printable;
+use super::terminal::{Lines, printable};
 use crate::args::{Explain, ExplainOutput};
 use crate::controller::decide::{GangStatus, State};
 use crate::controller::inspect::progress::Progress;
@@ -29,7 +28,7 @@ pub enum Error {
     Connect(#[from] ConnectError),
     /// The apiserver refused a request.
     #[error("cannot look at the cluster: {0}")]
-    Api(Box<kube::Error>),
+    Api(#[from] Failed),
     /// Nothing is named that can be looked for.
     #[error(transparent)]
     Wrong(#[from] Wrong),
@@ -41,21 +40,19 @@ pub enum Error {
     Write(#[from] std::io::Error),
 }
 
-impl From<kube::Error> for Error {
-    fn from(error: kube::Error) -> Self {
-        Self::Api(Box::new(error))
-    }
-}
-
 /// Explains what is named; the exit status says whether it has a gang.
 pub async fn run(args: &Explain, out: &mut dyn Write) -> Result<ExitCode, Error> {
     let (target, name) = target::parse(&args.workload, args.name.as_deref())?;
-    let client = connect::user(args.target.kubeconfig.as_deref()).await?;
+    let cluster = connect::user(args.target.kubeconfig.as_deref()).await?;
+    let failed = |error: kube::Error| cluster.failed(&error);
+    let client = cluster.client.clone();
     let namespace = namespace(args.namespace.as_deref(), &client);
-    let mut inspector = Inspector::new(client, Some(&namespace)).await?;
+    let inspector = Inspector::new(client, Some(&namespace)).await;
+    let mut inspector = inspector.map_err(failed)?;
     let answer = match target {
         Target::Object(kind) => {
-            let answer = inspector.object(kind, &namespace, &name).await?;
+            let answer = inspector.object(kind, &namespace, &name).await;
+            let answer = answer.map_err(failed)?;
             let (kind, plural) = (kind.name, kind.plural);
             match answer {
                 Answer::Absent => Err(format!(
@@ -65,7 +62,7 @@ pub async fn run(args: &Explain, out: &mut dyn Write) -> Result<ExitCode, Error>
                 answer => Ok(answer),
             }
         }
-        Target::Gang => match inspector.gang(&namespace, &name).await? {
+        Target::Gang => match inspector.gang(&namespace, &name).await.map_err(failed)? {
             Ok(answer) => Ok(answer),
             Err(names) => Err(no_gang(&namespace, &name, &names)),
         },
@@ -73,7 +70,7 @@ pub async fn run(args: &Explain, out: &mut dyn Write) -> Result<ExitCode, Error>
     let answer = answer.map_err(Error::NotFound)?;
     let unseen = inspector.unseen();
     match args.output {
-        ExplainOutput::Text => out.write_all(printable(&text(&answer, unseen)).as_bytes())?,
+        ExplainOutput::Text => out.write_all(text(&answer, unseen).as_bytes())?,
         ExplainOutput::Json => machine::write_json(&value(&answer, unseen), out)?,
         ExplainOutput::Yaml => machine::write_yaml(&value(&answer, unseen), out)?,
     }
@@ -113,26 +110,28 @@ fn no_gang(namespace: &str, name: &str, names: &[String]) -> String {
 pub fn text(answer: &Answer, unseen: &[String]) -> String {
     match answer {
         Answer::Found { workloads, note } => {
-            let mut text = String::new();
+            let mut text = Lines::default();
             if let Some(note) = note {
-                let _ = writeln!(text, "{note}\n");
+                text.add(note);
+                text.space();
             }
             for (number, found) in workloads.iter().enumerate() {
                 if number > 0 {
-                    text.push('\n');
+                    text.space();
                 }
                 tell(found, &mut text);
             }
             let looked = merged(workloads, |found| &found.looked);
-            let _ = writeln!(text, "\nlooked at: {}", looked.join("; "));
-            text.push_str("still unknown:\n");
+            text.space();
+            text.add(format_args!("looked at: {}", looked.join("; ")));
+            text.add("still unknown:");
             let unknown = merged(workloads, |found| &found.unknown);
             for what in unseen.iter().chain(&unknown) {
-                let _ = writeln!(text, "  {what}");
+                text.add(format_args!("  {what}"));
             }
-            text
+            text.into_text()
         }
-        Answer::NoGang(why) => format!("{why}\n"),
+        Answer::NoGang(why) => format!("{}\n", printable(why)),
         Answer::Absent | Answer::NotServed => String::new(),
     }
 }
@@ -166,23 +165,29 @@ fn merged(workloads: &[Inspected], of: impl Fn(&Inspected) -> &Vec<String>) -> V
     all
 }
 
-fn tell(found: &Inspected, text: &mut String) {
+fn tell(found: &Inspected, text: &mut Lines) {
     let Inspected {
         kind,
         namespace,
         name,
         ..
     } = found;
-    let _ = writeln!(text, "{kind} {namespace}/{name}: {}", headline(found));
+    text.add(format_args!(
+        "{kind} {namespace}/{name}: {}",
+        headline(found)
+    ));
     if !found.missing.is_empty() {
         let missing = found.missing.join(", ");
-        let _ = writeln!(
-            text,
+        text.add(format_args!(
             "missing: {missing}; Muster makes it, if it runs and nothing is in the way"
-        );
+        ));
     }
-    if let Some((reason, message)) = condition(found) {
-        let _ = writeln!(text, "its condition says: {reason}: {message}");
+    let by_gang = found.gangs.iter().any(|gang| found.told_of(gang).is_some());
+    if let Some((reason, message)) = condition(found).filter(|_| !by_gang) {
+        text.add(format_args!("its condition says: {reason}: {message}"));
+    }
+    if let Some(step) = &found.resume {
+        text.add(format_args!("next: {step}"));
     }
     // Those that wait are what is asked about.
     let waits = |gang: &&GangStatus| gang.waits();
@@ -190,19 +195,39 @@ fn tell(found: &Inspected, text: &mut String) {
     let gangs = found.gangs.iter().filter(waits).chain(others);
     for gang in gangs.take(MOST_GANGS) {
         let (name, scheduler) = (&gang.name, gang.scheduler);
-        let _ = writeln!(text, "\ngang {name} ({scheduler}): {}", standing(gang));
+        text.space();
+        text.add(format_args!(
+            "gang {name} ({scheduler}): {}",
+            standing(gang)
+        ));
+        if let Some((reason, message)) = found.told_of(gang) {
+            text.add(format_args!("  its condition says: {reason}: {message}"));
+            text.add(format_args!(
+                "  you may not look at everything; what you may look at shows:"
+            ));
+        }
         for (number, cause) in gang.causes.iter().enumerate() {
-            let _ = writeln!(text, "  {}. {}: {cause}", number + 1, cause.reason());
+            text.add(format_args!(
+                "  {}. {}: {cause}",
+                number + 1,
+                cause.reason()
+            ));
             if let Some(step) = cause.next_step(namespace) {
-                let _ = writeln!(text, "     next: {step}");
+                text.add(format_args!("     next: {step}"));
             }
         }
         if let Some(words) = gang.evidence.quotation().filter(|_| gang.waits()) {
-            let _ = writeln!(text, "  the scheduler says: {:?}", words.trim());
+            // Between quotes as they are: escaped, its own quotes would not read well.
+            let words: Vec<&str> = words.split_whitespace().collect();
+            text.add(format_args!(
+                "  the scheduler says: \"{}\"",
+                words.join(" ")
+            ));
         }
     }
     if let Some(more) = found.gangs.len().checked_sub(MOST_GANGS + 1) {
-        let _ = writeln!(text, "\nand {} more gangs", more + 1);
+        text.space();
+        text.add(format_args!("and {} more gangs", more + 1));
     }
 }
 
@@ -214,20 +239,31 @@ pub(super) fn condition(found: &Inspected) -> Option<&(String, String)> {
         let placed = reason == "GangScheduled" && causes().next().is_none();
         placed || causes().any(|cause| cause.reason() == reason)
     };
-    found.told.as_ref().filter(|(reason, _)| !same(reason))
+    let better = found.gangs.iter().any(|gang| found.told_of(gang).is_some());
+    found
+        .told
+        .as_ref()
+        .filter(|(reason, _)| better || !same(reason))
 }
 
-/// The first cause of the first gang that waits, before those that only wait for it; or how the workload
-/// stands.
+/// The first cause of the first gang that waits, before those that only wait for it, or what the
+/// workload's condition knows better; or how the workload stands.
 pub(super) fn headline(found: &Inspected) -> String {
     let causes = found.gangs.iter().filter_map(|gang| gang.causes.first());
     let cause = causes.min_by_key(|cause| cause.follows_another());
     match (found.life, cause) {
         (Life::Suspended, _) => match &found.kueue {
             Some(queue) => format!("suspended: Kueue has not admitted it from the queue {queue:?}"),
+            None if timed_out(found) => {
+                "timed out: Muster has suspended it, because a gang waited too long".to_owned()
+            }
             None => "suspended".to_owned(),
         },
-        (Life::Finished, _) => "it has ended".to_owned(),
+        (Life::Finished, _) => match found.failed.as_deref() {
+            Some("") => "it has failed".to_owned(),
+            Some(why) => format!("it has failed: {why}"),
+            None => "it has ended".to_owned(),
+        },
         (Life::Deleting, _) => "it is being deleted".to_owned(),
         (Life::LeftAlone, _) => match &found.manager {
             Some(manager) => format!(
@@ -237,7 +273,10 @@ pub(super) fn headline(found: &Inspected) -> String {
         },
         (Life::Live, cause) => {
             let is_placed = |gang: &GangStatus| gang.state == State::Scheduled;
-            let told = found.broken.clone().or(cause.map(ToString::to_string));
+            let better = found.gangs.iter().find_map(|gang| found.told_of(gang));
+            let better = better.map(|(_, message)| message.to_owned());
+            let cause = better.or(cause.map(ToString::to_string));
+            let told = found.broken.clone().or(cause);
             told.or(found.refused.clone()).unwrap_or_else(|| {
                 match found.gangs.iter().all(is_placed) {
                     true => placed(found),
@@ -246,6 +285,12 @@ pub(super) fn headline(found: &Inspected) -> String {
             })
         }
     }
+}
+
+/// Whether it is suspended because a gang waited too long: the condition keeps why.
+fn timed_out(found: &Inspected) -> bool {
+    let told = found.told.as_ref();
+    told.is_some_and(|(reason, _)| reason == "GangTimedOut")
 }
 
 /// How a gang stands, in one word.

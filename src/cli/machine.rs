@@ -43,6 +43,7 @@ pub(super) fn workload(workload: &Inspected) -> Value {
         "missing": workload.missing,
         "condition": condition,
         "kueueQueue": workload.kueue,
+        "next": workload.resume,
     })
 }
 

@@ -21,7 +21,7 @@ pub mod serve;
 pub mod status;
 mod strict;
 pub(crate) mod target;
-mod terminal;
+pub mod terminal;
 pub mod verify;
 pub mod wait;
 pub mod yaml;

@@ -12,6 +12,7 @@ use super::files::{self, Found};
 use super::gangs;
 use super::kinds::{self, Named};
 use super::strict;
+use super::terminal::printable;
 use super::yaml;
 use crate::gang::FieldError;
 use crate::scheduler::Snapshot;
@@ -40,7 +41,7 @@ pub fn run(
     let (sources, errors) = files::read(paths);
     let mut verdict = Verdict::Admitted;
     for error in &errors {
-        writeln!(err, "error: {error}")?;
+        writeln!(err, "error: {}", printable(&error.to_string()))?;
         verdict = Verdict::Trouble;
     }
     let mut documents = Vec::new();
@@ -50,7 +51,8 @@ pub fn run(
             match render_found(found, cluster) {
                 Ok(Rendered::Documents(rendered, warnings)) => {
                     for warning in warnings {
-                        writeln!(err, "{}: warning: {warning}", source.name)?;
+                        let line = format!("{}: warning: {warning}", source.name);
+                        writeln!(err, "{}", printable(&line))?;
                     }
                     // Pods of one gang lead to the same objects.
                     let mut rendered = rendered.into_iter();
@@ -60,7 +62,8 @@ pub fn run(
                 Ok(Rendered::Skipped) => {}
                 Err(messages) => {
                     for message in messages {
-                        writeln!(err, "{}: error: {message}", source.name)?;
+                        let line = format!("{}: error: {message}", source.name);
+                        writeln!(err, "{}", printable(&line))?;
                     }
                     verdict = verdict.max(Verdict::Refused);
                 }

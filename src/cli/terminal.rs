@@ -1,5 +1,7 @@
 //! What a terminal shows: whether bars print there, and text that cannot do anything to it.
 
+use std::fmt::Display;
+
 use crate::controller::inspect::progress::Progress;
 
 /// Where output goes.
@@ -51,15 +53,38 @@ pub(super) fn bar(progress: Progress, quorum: u32) -> String {
     bar
 }
 
-/// Text of others without what a terminal would obey: whoever may create a pod or an event could write
-/// escape sequences.
-pub(super) fn printable(text: &str) -> String {
+/// One line, of which any part may come from others, without what a terminal would obey: whoever may
+/// create a pod or an event, or write a file that is checked, could write escape sequences. Without
+/// ends of lines too: a line that others begin is a command in the logs of some CI systems.
+pub fn printable(line: &str) -> String {
     let obeyed = |c: char| {
         let turns = matches!(c, '\u{200e}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-        turns || (c.is_control() && c != '\n')
+        let ends = matches!(c, '\u{2028}' | '\u{2029}');
+        turns || ends || c.is_control()
     };
     let safe = |c: char| if obeyed(c) { '\u{fffd}' } else { c };
-    text.chars().map(safe).collect()
+    line.chars().map(safe).collect()
+}
+
+/// Text for people, which has the ends of lines that are made here and no others.
+#[derive(Debug, Default)]
+pub(super) struct Lines(String);
+
+impl Lines {
+    /// Adds a line.
+    pub(super) fn add(&mut self, line: impl Display) {
+        self.0.push_str(&printable(&line.to_string()));
+        self.0.push('\n');
+    }
+
+    /// Adds an empty line.
+    pub(super) fn space(&mut self) {
+        self.0.push('\n');
+    }
+
+    pub(super) fn into_text(self) -> String {
+        self.0
+    }
 }
 
 #[cfg(test)]
@@ -113,7 +138,12 @@ mod tests {
 
     #[test]
     fn what_others_write_does_nothing_to_a_terminal() {
-        assert_eq!(printable("a\x1b[2Jb\rc\u{202e}d\n"), "a�[2Jb�c�d\n");
+        assert_eq!(printable("a\x1b[2Jb\rc\u{202e}d\n"), "a�[2Jb�c�d�");
         assert_eq!(printable("ü 日本"), "ü 日本");
+        let mut lines = Lines::default();
+        lines.add("a\n::error::b");
+        lines.space();
+        lines.add("c");
+        assert_eq!(lines.into_text(), "a�::error::b\n\nc\n");
     }
 }

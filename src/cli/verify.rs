@@ -12,8 +12,9 @@ use kube::core::GroupVersionKind;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::connect::{self, ConnectError};
+use super::connect::{self, ConnectError, Failed};
 use super::explain::namespace;
+use super::terminal::Lines;
 use crate::args::Verify;
 use crate::workload::facts::Watched;
 use crate::workload::object::workloads;
@@ -34,7 +35,7 @@ pub enum Error {
     Connect(#[from] ConnectError),
     /// It does not say what it serves.
     #[error("cannot ask the cluster: {0}")]
-    Ask(Box<kube::Error>),
+    Ask(#[from] Failed),
     /// The output cannot be written.
     #[error(transparent)]
     Io(#[from] std::io::Error),
@@ -79,7 +80,8 @@ type Answer = Result<Value, String>;
 
 /// Tries, once or until it works or the time is over, and prints the last findings.
 pub async fn run(args: &Verify, out: &mut (dyn Write + Send)) -> Result<Verdict, Error> {
-    let client = connect::user(args.target.kubeconfig.as_deref()).await?;
+    let cluster = connect::user(args.target.kubeconfig.as_deref()).await?;
+    let client = cluster.client.clone();
     let namespace = namespace(args.namespace.as_deref(), &client);
     let end = Instant::now() + args.timeout.unwrap_or_default();
     loop {
@@ -89,7 +91,7 @@ pub async fn run(args: &Verify, out: &mut (dyn Write + Send)) -> Result<Verdict,
             tokio::time::sleep(AGAIN).await;
             continue;
         }
-        let findings = findings.map_err(|source| Error::Ask(Box::new(source)))?;
+        let findings = findings.map_err(|error| cluster.failed(&error))?;
         write!(out, "{}", text(&findings))?;
         return Ok(if works {
             Verdict::Works
@@ -201,12 +203,15 @@ fn is_musters(words: &str) -> bool {
 
 /// A line for each kind.
 fn text(findings: &[(&str, Finding)]) -> String {
-    let line = |(kind, finding): &(&str, Finding)| match finding {
-        Finding::Works(scheduler) => format!("{kind}: works (scheduler {scheduler})\n"),
-        Finding::NotServed => format!("{kind}: not served by this cluster\n"),
-        Finding::Fails(fault) => format!("{kind}: fails: {fault}\n"),
-    };
-    findings.iter().map(line).collect()
+    let mut lines = Lines::default();
+    for (kind, finding) in findings {
+        lines.add(match finding {
+            Finding::Works(scheduler) => format!("{kind}: works (scheduler {scheduler})"),
+            Finding::NotServed => format!("{kind}: not served by this cluster"),
+            Finding::Fails(fault) => format!("{kind}: fails: {fault}"),
+        });
+    }
+    lines.into_text()
 }
 
 #[cfg(test)]

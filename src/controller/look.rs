@@ -201,7 +201,7 @@ pub(super) async fn look(workload: Arc<Stored>, context: Arc<Context>) -> Result
 }
 
 /// What to type to resume a workload.
-fn resume(facts: &Facts, workload: &Stored) -> String {
+pub(super) fn resume(facts: &Facts, workload: &Stored) -> String {
     let (kind, name, namespace) = (facts.kind.plural, workload.name(), workload.namespace());
     let patch = r#"{"spec":{"suspend":false}}"#;
     format!("kubectl patch {kind} {name} -n {namespace} --type merge -p '{patch}'")

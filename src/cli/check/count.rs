@@ -6,6 +6,7 @@ use std::io::Write;
 use serde_json::Value;
 
 use super::super::one_of;
+use super::super::terminal::printable;
 use super::Report;
 use crate::workload::object;
 
@@ -40,6 +41,7 @@ impl Count {
                 kinds => format!(", only {}", kinds.join(", ")),
             };
             let kinds = one_of(&object::names());
+            let only = printable(&only);
             return writeln!(out, "nothing to check: no {kinds} found{only}");
         }
         writeln!(out, "{} admitted, {} refused", self.admitted, self.refused)

@@ -1,4 +1,5 @@
 use super::*;
+use crate::controller::inspect::Sight;
 use crate::controller::inspect::example::example;
 
 fn found(workloads: Vec<Inspected>, note: Option<&str>) -> Answer {
@@ -31,6 +32,49 @@ fn what_only_the_condition_says_is_told_with_what_is_missing() {
     assert_eq!(lines[2], "its condition says: GangRefused: exceeded quota");
     let same = text("InsufficientResources");
     assert!(!same.contains("its condition says"), "{same}");
+}
+
+/// One whose gang's name the condition begins with, as whoever may not list nodes sees it.
+fn half_seen(reason: &str) -> Inspected {
+    let name = &example().gangs[0].name;
+    let message = format!("{name}: no node tolerates it");
+    Inspected {
+        told: Some((reason.to_owned(), message)),
+        sight: Sight::Partial,
+        ..example()
+    }
+}
+
+#[test]
+fn who_may_not_look_at_everything_is_told_what_the_condition_says() {
+    for reason in ["TaintNotTolerated", "InsufficientResources"] {
+        let found = half_seen(reason);
+        assert_eq!(headline(&found), "no node tolerates it");
+        let value = machine::workload(&found);
+        assert_eq!(value["condition"]["reason"], reason);
+    }
+    let seen = found(vec![half_seen("TaintNotTolerated")], None);
+    insta::assert_snapshot!("explain-partial", text(&seen, &unseen()));
+    // Who sees everything sees what is now, and of one that is placed the condition is old.
+    let own = headline(&example());
+    let whole = Inspected {
+        sight: Sight::Whole,
+        ..half_seen("TaintNotTolerated")
+    };
+    assert_eq!(headline(&whole), own);
+    let mut placed = half_seen("TaintNotTolerated");
+    placed.gangs[0].state = State::Scheduled;
+    placed.gangs[0].causes.clear();
+    assert_eq!(headline(&placed), "all gangs are placed");
+}
+
+#[test]
+fn the_scheduler_is_quoted_as_it_spoke() {
+    let mut quoting = example();
+    quoting.gangs[0].evidence.words[0].0.message = "error in \"Devices\":\n none".to_owned();
+    let text = text(&found(vec![quoting], None), &[]);
+    let said = "  the scheduler says: \"error in \"Devices\": none\"\n";
+    assert!(text.contains(said), "{text}");
 }
 
 #[test]
@@ -126,6 +170,27 @@ fn what_does_not_wait_says_how_it_stands() {
         "suspended: Kueue has not admitted it from the queue \"team\""
     );
     assert_eq!(head(Life::Finished, None), "it has ended");
+    let failed = Inspected {
+        life: Life::Finished,
+        failed: Some("BackoffLimitExceeded: too often".to_owned()),
+        ..example()
+    };
+    let said = "it has failed: BackoffLimitExceeded: too often";
+    assert_eq!(headline(&failed), said);
+    let timed_out = Inspected {
+        life: Life::Suspended,
+        gangs: Vec::new(),
+        told: Some(("GangTimedOut".to_owned(), "it waited for 5m".to_owned())),
+        resume: Some("kubectl patch it".to_owned()),
+        ..example()
+    };
+    let said = text(&found(vec![timed_out], None), &[]);
+    let said: Vec<&str> = said.lines().take(3).collect();
+    insta::assert_snapshot!(said.join("\n"), @r"
+    Example ml/train: timed out: Muster has suspended it, because a gang waited too long
+    its condition says: GangTimedOut: it waited for 5m
+    next: kubectl patch it
+    ");
     let gang = |state| Inspected {
         gangs: vec![GangStatus {
             state,

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use super::super::terminal::printable;
 use super::{Position, Report};
 
 /// A line for each error and each warning.
@@ -37,9 +38,8 @@ fn command(level: &str, report: &Report, position: Option<Position>, message: &s
 
 /// What stands after the last `::`.
 fn data(text: &str) -> String {
-    text.replace('%', "%25")
-        .replace('\r', "%0D")
-        .replace('\n', "%0A")
+    let escaped = text.replace('%', "%25").replace('\r', "%0D");
+    printable(&escaped.replace('\n', "%0A"))
 }
 
 /// What stands between commas.
@@ -54,6 +54,7 @@ mod tests {
     #[test]
     fn what_would_end_a_command_is_escaped() {
         assert_eq!(data("100%\r\na: b, c"), "100%25%0D%0Aa: b, c");
+        assert_eq!(data("spec[\x1b[31m]"), "spec[�[31m]");
         assert_eq!(property("a:b,c%\n"), "a%3Ab%2Cc%25%0A");
     }
 }

@@ -2,38 +2,38 @@
 
 use std::fmt::Write as _;
 
+use super::super::terminal::Lines;
 use super::{BarrierReport, GangReport, Position, Report};
 
 impl Report {
     /// The report for people; `source` is the file's text, for the lines that carets point at.
     pub fn to_text(&self, source: &str) -> String {
-        let mut out = String::new();
+        let mut out = Lines::default();
         let verdict = match (self.allowed, self.ganged) {
             (true, true) => "admitted",
             (true, false) => "admitted, no gang",
             (false, _) => "refused",
         };
         let name = self.subject();
-        // Writing to a String cannot fail.
-        let _ = writeln!(out, "{}: {name}: {verdict}", self.file);
+        out.add(format_args!("{}: {name}: {verdict}", self.file));
         for error in &self.errors {
-            let _ = writeln!(out, "  error: {}", error.text);
+            out.add(format_args!("  error: {}", error.text));
             if let Some(Position { line, column }) = error.position {
-                out.push_str(&caret(source, line, column));
+                caret(source, line, column, &mut out);
             }
         }
         for warning in &self.warnings {
-            let _ = writeln!(out, "  warning: {}", warning.text);
+            out.add(format_args!("  warning: {}", warning.text));
         }
         /// More than this nobody reads.
         const LISTED: usize = 20;
         for gang in self.gangs.iter().take(LISTED) {
-            let _ = writeln!(out, "  gang {}", gang.to_text());
+            out.add(format_args!("  gang {}", gang.to_text()));
         }
         let more = self.gang_count.saturating_sub(LISTED as u64);
         if more > 0 {
             let plural = if more == 1 { "" } else { "s" };
-            let _ = writeln!(out, "  and {more} more gang{plural}");
+            out.add(format_args!("  and {more} more gang{plural}"));
         }
         if let Some(barrier) = &self.barrier {
             let BarrierReport {
@@ -43,13 +43,10 @@ impl Report {
             } = barrier;
             let targets = targets.join(", ");
             let plural = if *pods == 1 { "" } else { "s" };
-            let _ = writeln!(
-                out,
-                "  start barrier: {pods} pod{plural} wait for each other ({targets}), each for at most \
-                 {timeout_seconds}s"
-            );
+            out.add(format_args!("  start barrier: {pods} pod{plural} wait for each other ({targets}), each for at most \
+                 {timeout_seconds}s"));
         }
-        out
+        out.into_text()
     }
 }
 
@@ -58,6 +55,7 @@ impl GangReport {
         let plural = if self.pods == 1 { "" } else { "s" };
         let mut out = format!("{}: {} pod{plural}", self.name, self.pods);
         if self.quorum != self.pods {
+            // Writing to a String cannot fail.
             let _ = write!(out, ", {} of them at least", self.quorum);
         }
         for (name, quantity) in self.min_resources.iter() {
@@ -67,22 +65,61 @@ impl GangReport {
     }
 }
 
-fn caret(source: &str, line: usize, column: usize) -> String {
+/// The line that an error is in, and below it where.
+fn caret(source: &str, line: usize, column: usize, out: &mut Lines) {
     let Some(text) = source.lines().nth(line.saturating_sub(1)) else {
-        return String::new();
+        return;
     };
     // A file of one line would bury the caret.
     const WIDTH: usize = 160;
-    let text: String = text.chars().take(WIDTH).collect();
+    let text = text.chars().take(WIDTH);
+    let text: String = text.map(|c| if c == '\t' { ' ' } else { c }).collect();
     if column > WIDTH {
-        return String::new();
+        return;
     }
     let margin = line.to_string();
     let blank = " ".repeat(margin.len());
-    let pad: String = text
-        .chars()
-        .take(column.saturating_sub(1))
-        .map(|c| if c == '\t' { '\t' } else { ' ' })
-        .collect();
-    format!("    {margin} | {text}\n    {blank} | {pad}^\n")
+    let pad = " ".repeat(column.saturating_sub(1));
+    out.add(format_args!("    {margin} | {text}"));
+    out.add(format_args!("    {blank} | {pad}^"));
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::cli::check;
+    use crate::cli::files::Source;
+    use crate::cli::report::github;
+    use crate::scheduler::{Dialect, Snapshot, TABLE};
+    use crate::workload::KINDS;
+
+    #[test]
+    fn what_a_file_says_neither_begins_a_line_nor_moves_the_cursor() {
+        let kind = KINDS[0].kind;
+        let (version, kind) = (kind.api_version(), kind.name);
+        let text = format!(
+            "apiVersion: {version}\nkind: {kind}\nmetadata:\n  name: \"a\\n::error file=x::pwned\"\n  \
+             annotations:\n    \"muster.dev/\\e[31m\": b # \u{202e}\nspec:\n  \"\\e[33m\": 1\n"
+        );
+        let source = Source {
+            name: "a.yaml".to_owned(),
+            text,
+        };
+        let cluster = Snapshot::assumed(TABLE[0].kind, Dialect::ALL[0]);
+        let reports = check::check_source(&source, &cluster);
+        assert_eq!(reports.len(), 1);
+        let [for_people, for_github] = [
+            reports[0].to_text(&source.text),
+            github::commands(&reports[0]),
+        ];
+        for said in [&for_people, &for_github] {
+            assert!(said.contains("pwned") && said.contains("[33m"), "{said}");
+            assert!(!said.contains(['\u{1b}', '\u{202e}']), "{said:?}");
+        }
+        assert!(
+            !for_people.lines().any(|line| line.starts_with("::")),
+            "{for_people}"
+        );
+        let own = |line: &str| line.starts_with("::error file=a.yaml,");
+        assert!(for_github.lines().all(own), "{for_github}");
+    }
 }

@@ -5,6 +5,7 @@ mod table;
 mod tests;
 
 use std::io::{IsTerminal as _, Write};
+use std::process::ExitCode;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -20,8 +21,11 @@ use crate::controller::inspect::{Inspected, Inspector};
 const AGAIN: Duration = Duration::from_secs(5);
 
 /// Prints how gangs stand, once or again and again. What is kept from look to look does not grow.
-pub async fn run(args: &Status, out: &mut dyn Write) -> Result<(), Error> {
-    let client = connect::user(args.target.kubeconfig.as_deref()).await?;
+///
+/// Where nothing was found because nobody let it look, this is no answer: the exit status says so.
+pub async fn run(args: &Status, out: &mut dyn Write) -> Result<ExitCode, Error> {
+    let cluster = connect::user(args.target.kubeconfig.as_deref()).await?;
+    let client = cluster.client.clone();
     let namespace = match args.all_namespaces {
         true => None,
         false => Some(namespace(args.namespace.as_deref(), &client)),
@@ -31,15 +35,17 @@ pub async fn run(args: &Status, out: &mut dyn Write) -> Result<(), Error> {
         false => Sink::Elsewhere,
     };
     let screen = Screen::of(sink, |name| std::env::var(name).ok());
-    let mut inspector = Inspector::new(client, namespace.as_deref()).await?;
+    let inspector = Inspector::new(client, namespace.as_deref()).await;
+    let mut inspector = inspector.map_err(|error| cluster.failed(&error))?;
     loop {
         let all = inspector.all(namespace.as_deref()).await;
         if let (true, Screen::Drawn) = (args.watch, screen) {
             // From the top of a cleared screen.
             write!(out, "\x1b[2J\x1b[H")?;
         }
-        print(&all, args, screen, out)?;
-        if all.is_empty() && !inspector.unseen().is_empty() {
+        let answer = Answer::of(&all, inspector.unlisted_kinds());
+        print(&all, answer, args, screen, out)?;
+        if answer == Answer::None {
             eprintln!("there may be gangs that could not be looked at");
         }
         for what in inspector.unseen() {
@@ -47,7 +53,10 @@ pub async fn run(args: &Status, out: &mut dyn Write) -> Result<(), Error> {
         }
         out.flush()?;
         if !args.watch {
-            return Ok(());
+            return Ok(match answer {
+                Answer::Listed => ExitCode::SUCCESS,
+                Answer::None => ExitCode::from(2),
+            });
         }
         tokio::time::sleep(AGAIN).await;
         inspector.look_again(namespace.as_deref()).await;
@@ -57,8 +66,27 @@ pub async fn run(args: &Status, out: &mut dyn Write) -> Result<(), Error> {
     }
 }
 
+/// Whether what was found answers the question.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Answer {
+    /// Gangs, or that there are none.
+    Listed,
+    /// No gangs, but there may be some that could not be listed.
+    None,
+}
+
+impl Answer {
+    fn of(all: &[Inspected], unlisted_kinds: usize) -> Self {
+        match all.is_empty() && unlisted_kinds > 0 {
+            true => Self::None,
+            false => Self::Listed,
+        }
+    }
+}
+
 fn print(
     all: &[Inspected],
+    answer: Answer,
     args: &Status,
     screen: Screen,
     out: &mut dyn Write,
@@ -73,9 +101,10 @@ fn print(
             screen,
             depth,
         };
-        printable(&columns.table(all))
+        columns.table(all)
     };
     match args.output {
+        StatusOutput::Text | StatusOutput::Wide if answer == Answer::None => Ok(()),
         StatusOutput::Text => write!(out, "{}", table(Depth::Narrow)),
         StatusOutput::Wide => write!(out, "{}", table(Depth::Wide)),
         StatusOutput::Json => machine::write_json(&value(all), out),

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::cli::explain::{headline, stands};
-use crate::cli::terminal::{Screen, bar};
+use crate::cli::terminal::{Screen, bar, printable};
 use crate::controller::decide::GangStatus;
 use crate::controller::inspect::Inspected;
 use crate::controller::inspect::progress::Progress;
@@ -61,6 +61,7 @@ impl Columns {
         }
         let rows: Vec<Vec<String>> = std::iter::once(self.header())
             .chain(lines.into_iter().map(|line| self.row(line)))
+            .map(|row| row.iter().map(|cell| printable(cell)).collect())
             .collect();
         let mut widths = vec![0; rows[0].len()];
         for row in &rows {
@@ -140,16 +141,23 @@ fn lines(workload: &Inspected) -> Vec<Line> {
     let line = |(gang, progress): (&GangStatus, Progress)| {
         let cause = gang.causes.first();
         let broken = workload.broken.as_ref().map(|_| "GangBroken".to_owned());
+        let told = workload.told_of(gang);
+        let reason = told.map(|(reason, _)| reason);
+        let reason = reason.or(cause.map(crate::explain::Cause::reason));
+        let message = told.map(|(_, message)| message.to_owned());
+        let message = message.or(cause.map(ToString::to_string));
+        // A few words only of what is the cause.
+        let few = cause.filter(|cause| reason == Some(cause.reason()));
         Line {
             gang: Some(gang.name.clone()),
             scheduler: Some(gang.scheduler.to_string()),
             counts: Some((progress, gang.quorum)),
             state: stands(gang, progress).to_owned(),
-            waits_for: cause.map(crate::explain::Cause::waits_for),
+            waits_for: few.map(crate::explain::Cause::waits_for),
             age: gang.age,
-            cause: broken.or(cause.map(|cause| cause.reason().to_owned())),
+            cause: broken.or(reason.map(str::to_owned)),
             waited: gang.waited.filter(|_| gang.waits()),
-            message: workload.broken.clone().or(cause.map(ToString::to_string)),
+            message: workload.broken.clone().or(message),
             ..named(workload)
         }
     };

@@ -1,7 +1,9 @@
 use serde_json::json;
 
 use super::*;
+use crate::args::Command;
 use crate::controller::decide::{GangStatus, State};
+use crate::controller::inspect::Sight;
 use crate::controller::inspect::example::example;
 use crate::controller::inspect::progress::Progress;
 use crate::workload::Life;
@@ -74,6 +76,22 @@ fn on_a_terminal_a_gang_has_a_bar() {
 }
 
 #[test]
+fn what_the_condition_knows_better_is_the_cause() {
+    let message = format!("{}: no node tolerates it", example().gangs[0].name);
+    let half_seen = Inspected {
+        told: Some(("TaintNotTolerated".to_owned(), message)),
+        sight: Sight::Partial,
+        ..example()
+    };
+    let columns = Columns {
+        reach: Reach::One,
+        screen: Screen::Plain,
+        depth: Depth::Wide,
+    };
+    insta::assert_snapshot!("status-partial", columns.table(&[half_seen]));
+}
+
+#[test]
 fn scripts_read_the_same() {
     let listed = value(&all());
     let gang = &listed[0]["gangs"][0];
@@ -87,4 +105,27 @@ fn scripts_read_the_same() {
     machine::write_yaml(&listed, &mut yaml).unwrap();
     let yaml = String::from_utf8(yaml).unwrap();
     insta::assert_snapshot!("status-yaml", &yaml);
+}
+
+#[test]
+fn nothing_that_could_be_listed_is_not_no_gangs() {
+    let printed = |arguments: &[&str], answer| {
+        let command = ["muster", "status"].iter().chain(arguments);
+        let parsed = crate::called::parse(command.map(Into::into)).unwrap();
+        let Command::Status(args) = parsed.command else {
+            panic!("{arguments:?}");
+        };
+        let mut out = Vec::new();
+        print(&[], answer, &args, Screen::Plain, &mut out).unwrap();
+        String::from_utf8(out).unwrap()
+    };
+    assert_eq!(Answer::of(&[], 1), Answer::None);
+    assert_eq!(Answer::of(&[], 0), Answer::Listed);
+    assert_eq!(Answer::of(&[example()], 1), Answer::Listed);
+    assert_eq!(printed(&[], Answer::Listed), "no gangs\n");
+    assert_eq!(printed(&[], Answer::None), "");
+    assert_eq!(printed(&["-o", "wide"], Answer::None), "");
+    assert_eq!(printed(&["-o", "json"], Answer::None), "[]\n");
+    // As kubectl takes it.
+    assert_eq!(printed(&["-n", "ml", "-A"], Answer::Listed), "no gangs\n");
 }

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::Inspected;
 use super::progress::Progress;
+use super::{Inspected, Sight};
 use crate::controller::decide::{GangStatus, State};
 use crate::explain::fit::{Fit, How, Lacking, Short};
 use crate::explain::{Cause, Evidence};
@@ -64,10 +64,13 @@ pub(crate) fn example() -> Inspected {
         refused: None,
         broken: None,
         kueue: None,
+        resume: None,
         manager: None,
         barrier: None,
         missing: Vec::new(),
         told: None,
+        sight: Sight::Whole,
+        failed: None,
         looked: vec!["its pods".to_owned(), "nodes".to_owned()],
         unknown: vec!["what preemption could free".to_owned()],
     }

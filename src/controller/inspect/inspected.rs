@@ -1,11 +1,20 @@
 //! A workload, and how its gangs stand: what is printed.
 
 use super::progress::Progress;
-use crate::controller::decide::GangStatus;
+use crate::controller::decide::{GangStatus, State};
 use crate::workload::Life;
 
 /// How a gang is called that nothing made but its pods.
 pub(super) const GANG: &str = "Gang";
+
+/// How much of the cluster whoever looks may see.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sight {
+    /// All that Muster looks at.
+    Whole,
+    /// Not nodes and the pods on them, or not events: Muster knows better why a gang waits.
+    Partial,
+}
 
 /// A workload, and how its gangs stand.
 #[derive(Debug, Clone)]
@@ -30,6 +39,8 @@ pub struct Inspected {
     pub broken: Option<String>,
     /// The queue of Kueue that it is in.
     pub kueue: Option<String>,
+    /// What to type to resume it, where it is suspended and nobody but its users resumes it.
+    pub resume: Option<String>,
     /// Who runs it in place of its kind's own controller.
     pub manager: Option<String>,
     /// Why main containers wait although all gangs are placed, as its condition says.
@@ -38,6 +49,10 @@ pub struct Inspected {
     pub missing: Vec<String>,
     /// What its condition says: reason and message.
     pub told: Option<(String, String)>,
+    /// How much could be looked at.
+    pub sight: Sight,
+    /// Why it has failed, where its own conditions say that.
+    pub failed: Option<String>,
     /// What was looked at to say so.
     pub looked: Vec<String>,
     /// What is not known of it, also if everything could be looked at.
@@ -50,6 +65,15 @@ impl Inspected {
         let counted = self.progress.iter().copied();
         let counted = counted.chain(std::iter::repeat(Progress::default()));
         self.gangs.iter().zip(counted)
+    }
+
+    /// Why a gang waits by the workload's condition, reason and message, where that knows better than
+    /// whoever looks. The message of one that waits begins with its name.
+    pub fn told_of(&self, gang: &GangStatus) -> Option<(&str, &str)> {
+        let (reason, message) = self.told.as_ref()?;
+        let told = message.strip_prefix(&gang.name)?.strip_prefix(": ")?;
+        let better = self.sight == Sight::Partial && gang.state != State::Scheduled;
+        (better && self.life == Life::Live).then_some((reason, told))
     }
 
     /// With the gangs of these names only.

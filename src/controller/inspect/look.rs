@@ -13,6 +13,7 @@ use crate::controller::cache::stored::Stored;
 use crate::controller::causes::Case;
 use crate::controller::decide::{self, Actions, Seen};
 use crate::controller::gang_members::Pods;
+use crate::controller::look::resume;
 use crate::controller::report::condition;
 use crate::controller::revisions;
 use crate::controller::witness::Need;
@@ -102,6 +103,8 @@ impl Inspector {
                 "why Kueue has not admitted it: kubectl get workloads.kueue.x-k8s.io -n {namespace}"
             ));
         }
+        // Kueue resumes what is its own.
+        let suspended = life == Life::Suspended && actions.kueue.is_none();
         let (kind, called) = called(facts, name, owner.as_ref());
         Some(Inspected {
             kind,
@@ -114,10 +117,13 @@ impl Inspector {
             gangs: actions.gangs,
             refused: actions.refused,
             broken: actions.broken,
+            resume: suspended.then(|| resume(facts, workload)),
             kueue: actions.kueue,
             manager: view.manager().map(str::to_owned),
             barrier: barrier.map(|told| text(&told, "message")),
             told,
+            sight: self.sight(),
+            failed: failed(workload),
             looked: self.and_around(looked),
             unknown: and_never(unknown),
         })
@@ -207,6 +213,15 @@ fn kind_of(object: &DynamicObject) -> Option<&str> {
     object.types.as_ref().map(|types| types.kind.as_str())
 }
 
+/// Why a workload has failed: the kinds that end say it in a condition of this type.
+fn failed(workload: &Stored) -> Option<String> {
+    let failed = workload.condition("Failed");
+    let failed = failed.filter(|failed| failed["status"] == "True")?;
+    let said = |field: &str| failed[field].as_str().filter(|text| !text.is_empty());
+    let said: Vec<&str> = ["reason", "message"].into_iter().filter_map(said).collect();
+    Some(said.join(": "))
+}
+
 /// With what nobody has looked at.
 pub(super) fn and_never(mut unknown: Vec<String>) -> Vec<String> {
     let never = [
@@ -231,9 +246,32 @@ fn called(facts: &Facts, name: &str, owner: Option<&Owner>) -> (String, String) 
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
     use crate::gang::Reference;
     use crate::workload::object::workloads;
+
+    #[test]
+    fn a_workload_that_has_failed_says_why() {
+        let why = |status: &str, message: &str| {
+            let own = json!({
+                "type": "Failed",
+                "status": status,
+                "reason": "BackoffLimitExceeded",
+                "message": message,
+            });
+            let other = json!({"type": "Complete", "status": "True"});
+            failed(&Stored::new(&json!({
+                "metadata": {"name": "train"},
+                "status": {"conditions": [other, own]},
+            })))
+        };
+        let both = why("True", "too often");
+        assert_eq!(both.as_deref(), Some("BackoffLimitExceeded: too often"));
+        assert_eq!(why("True", "").as_deref(), Some("BackoffLimitExceeded"));
+        assert_eq!(why("False", ""), None);
+    }
 
     #[test]
     fn a_gang_of_pods_is_called_by_what_made_them() {

@@ -5,8 +5,9 @@ use super::named::{Answer, facts_of, metadata, parent};
 use super::{Inspected, Inspector, watched_kind};
 use crate::controller::cache::stored::Stored;
 use crate::controller::owners::controller_of;
+use crate::workload::facts::Watched;
 use crate::workload::object::{self, Made};
-use crate::workload::{Facts, Kind, Object, pods};
+use crate::workload::{Facts, Kind, Object, keys, pods};
 
 /// More of what made pods is not asked for.
 const MAX_MAKERS: usize = 64;
@@ -42,12 +43,7 @@ impl Inspector {
             }
             below = controller_of(&metadata(&controller));
         }
-        Ok(Answer::NoGang(format!(
-            "the pods of the {} {} are no gang: its template does not declare one \
-             (muster.dev/gang-name, muster.dev/min-count)",
-            kind.name,
-            stored.name()
-        )))
+        Ok(Answer::NoGang(asks_for_none(kind, stored.name())))
     }
 
     /// The gangs of what something makes, or of the workload that it was made for; nothing where it
@@ -149,5 +145,44 @@ impl Inspector {
             found.extend(self.declared(namespace, &name).await?);
         }
         Ok(found)
+    }
+}
+
+/// What something lacks that asks for no gang: a workload has modes, pods declare theirs.
+fn asks_for_none(kind: &Kind, name: &str) -> String {
+    let itself = kind.name;
+    let workload = facts_of(kind).filter(|facts| facts.watched != Watched::ByMembers);
+    match workload {
+        Some(_) => format!(
+            "the {itself} {name} asks for no gang: the annotation {} on the {itself} would",
+            keys::GANG_MODE
+        ),
+        None => format!(
+            "the pods of the {itself} {name} are no gang: its template does not declare one ({}, {})",
+            keys::GANG_NAME,
+            keys::MIN_COUNT
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workload::KINDS;
+
+    #[test]
+    fn what_asks_for_no_gang_is_told_how_to_ask() {
+        for entry in KINDS {
+            let said = asks_for_none(entry.kind, "plain");
+            let is_workload =
+                facts_of(entry.kind).is_some_and(|facts| facts.watched != Watched::ByMembers);
+            let key = match is_workload {
+                true => keys::GANG_MODE,
+                false => keys::GANG_NAME,
+            };
+            assert!(said.contains(key), "{said}");
+        }
+        let said = asks_for_none(KINDS[0].kind, "plain").replace(KINDS[0].kind.name, "KIND");
+        insta::assert_snapshot!(said, @"the KIND plain asks for no gang: the annotation muster.dev/gang-mode on the KIND would");
     }
 }

@@ -24,7 +24,7 @@ pub mod unseen;
 use kube::Client;
 use kube::core::ApiResource;
 
-pub use self::inspected::Inspected;
+pub use self::inspected::{Inspected, Sight};
 use self::listing::{Listing, Scope};
 use self::look::and_never;
 pub use self::named::Answer;
@@ -35,7 +35,7 @@ use super::mend::queues::Queues;
 use super::owners::Owners;
 use super::pod_gangs;
 use super::watched_kind;
-use super::witness::Witnesses;
+use super::witness::{Need, Witnesses};
 use crate::gang::name::MAX_LABEL;
 use crate::scheduler::{Dialect, Snapshot, TABLE};
 use crate::workload::Facts;
@@ -89,6 +89,11 @@ impl Inspector {
         self.unseen.told()
     }
 
+    /// Of how many kinds of workloads none could be listed.
+    pub fn unlisted_kinds(&self) -> usize {
+        self.unseen.kinds()
+    }
+
     /// All workloads that ask for gangs, of one namespace or of all.
     pub async fn all(&mut self, namespace: Option<&str>) -> Vec<Inspected> {
         let mut all = Vec::new();
@@ -96,7 +101,7 @@ impl Inspector {
         for facts in served {
             match self.of_kind(facts, namespace).await {
                 Ok(found) => all.extend(found),
-                Err(error) => self.unseen.push(facts.kind.plural, &error),
+                Err(error) => self.unseen.kind(facts.kind.plural, &error),
             }
         }
         all.sort_by(|a, b| (&a.namespace, &a.kind, &a.name).cmp(&(&b.namespace, &b.kind, &b.name)));
@@ -120,6 +125,14 @@ impl Inspector {
             found.extend(self.inspect(facts, workload, &mut listing).await);
         }
         Ok(found)
+    }
+
+    fn sight(&self) -> Sight {
+        let seen = |need| self.witnesses.has_seen(need);
+        match seen(Need::Room) && seen(Need::Refusals) {
+            true => Sight::Whole,
+            false => Sight::Partial,
+        }
     }
 
     fn serves(&self, facts: &'static Facts) -> bool {

@@ -73,10 +73,13 @@ impl Inspector {
             refused: None,
             broken: None,
             kueue: None,
+            resume: None,
             manager: None,
             barrier: None,
             missing: Vec::new(),
             told: None,
+            sight: self.sight(),
+            failed: None,
             looked: self.and_around(vec![format!("the {} and its pods", kind.name)]),
             unknown: and_never(Vec::new()),
         })
