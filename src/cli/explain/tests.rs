@@ -156,6 +156,22 @@ fn of_many_gangs_those_that_wait_come_first_and_the_rest_is_counted() {
 }
 
 #[test]
+fn one_is_told_as_one() {
+    let one = |bound| {
+        standing(&GangStatus {
+            state: State::Scheduled,
+            size: 1,
+            quorum: 1,
+            live: 1,
+            bound,
+            ..GangStatus::example()
+        })
+    };
+    insta::assert_snapshot!(one(1), @"placed; 1 of 1 pod exists, 1 is placed, 1 is needed");
+    insta::assert_snapshot!(one(0), @"placed; 1 of 1 pod exists, 0 are placed, 1 is needed");
+}
+
+#[test]
 fn what_does_not_wait_says_how_it_stands() {
     let head = |life: Life, kueue: Option<&str>| {
         headline(&Inspected {
@@ -219,7 +235,7 @@ fn what_does_not_wait_says_how_it_stands() {
     );
     let mut imageless = gang(State::Scheduled);
     imageless.gangs[0].imageless = 2;
-    insta::assert_snapshot!(headline(&imageless), @"all gangs are placed; 2 pod(s) cannot pull an image, which is not a matter of scheduling: kubectl describe pods -n ml");
+    insta::assert_snapshot!(headline(&imageless), @"all gangs are placed; 2 pods cannot pull an image, which is not a matter of scheduling: kubectl describe pods -n ml");
     let elsewhere = Inspected {
         life: Life::LeftAlone,
         manager: Some("example.com/other".to_owned()),
