@@ -124,9 +124,12 @@ pub fn text(answer: &Answer, unseen: &[String]) -> String {
             let looked = merged(workloads, |found| &found.looked);
             text.space();
             text.add(format_args!("looked at: {}", looked.join("; ")));
-            text.add("still unknown:");
             let unknown = merged(workloads, |found| &found.unknown);
-            for what in unseen.iter().chain(&unknown) {
+            let mut unknown = unseen.iter().chain(&unknown).peekable();
+            if unknown.peek().is_some() {
+                text.add("still unknown:");
+            }
+            for what in unknown {
                 text.add(format_args!("  {what}"));
             }
             text.into_text()

@@ -114,6 +114,17 @@ fn scripts_read_the_same_as_json_and_as_yaml() {
 }
 
 #[test]
+fn where_nothing_is_unknown_nothing_is_said_of_it() {
+    let known = Inspected {
+        unknown: Vec::new(),
+        ..example()
+    };
+    let answer = found(vec![known], None);
+    assert!(text(&answer, &[]).ends_with("looked at: its pods; nodes\n"));
+    assert!(text(&answer, &unseen()).ends_with("still unknown:\n  events: forbidden\n"));
+}
+
+#[test]
 fn what_has_no_gang_is_one_sentence() {
     let answer = Answer::NoGang("the pod belongs to no gang".to_owned());
     assert_eq!(text(&answer, &unseen()), "the pod belongs to no gang\n");
