@@ -124,9 +124,12 @@ pub fn text(answer: &Answer, unseen: &[String]) -> String {
             let looked = merged(workloads, |found| &found.looked);
             text.space();
             text.add(format_args!("looked at: {}", looked.join("; ")));
-            text.add("still unknown:");
             let unknown = merged(workloads, |found| &found.unknown);
-            for what in unseen.iter().chain(&unknown) {
+            let mut unknown = unseen.iter().chain(&unknown).peekable();
+            if unknown.peek().is_some() {
+                text.add("still unknown:");
+            }
+            for what in unknown {
                 text.add(format_args!("  {what}"));
             }
             text.into_text()
@@ -226,8 +229,9 @@ fn tell(found: &Inspected, text: &mut Lines) {
         }
     }
     if let Some(more) = found.gangs.len().checked_sub(MOST_GANGS + 1) {
+        let gangs = if more == 0 { "gang" } else { "gangs" };
         text.space();
-        text.add(format_args!("and {} more gangs", more + 1));
+        text.add(format_args!("and {} more {gangs}", more + 1));
     }
 }
 
@@ -311,8 +315,9 @@ fn placed(found: &Inspected) -> String {
     let mut text = "all gangs are placed".to_owned();
     if imageless > 0 {
         let of = format!("kubectl describe pods -n {}", found.namespace);
+        let pods = if imageless == 1 { "pod" } else { "pods" };
         text += &format!(
-            "; {imageless} pod(s) cannot pull an image, which is not a matter of scheduling: {of}"
+            "; {imageless} {pods} cannot pull an image, which is not a matter of scheduling: {of}"
         );
     }
     if let Some(waits) = &found.barrier {
@@ -338,7 +343,15 @@ fn standing(gang: &GangStatus) -> String {
         State::Waiting => "waits",
         State::Scheduled => "placed",
     };
-    format!("{word}{waited}; {live} of {size} pods exist, {bound} are placed, {quorum} are needed")
+    let exist = match size {
+        1 => "pod exists",
+        _ => "pods exist",
+    };
+    let are = |count: usize| if count == 1 { "is" } else { "are" };
+    let (placed, needed) = (are(*bound as usize), are(*quorum as usize));
+    format!(
+        "{word}{waited}; {live} of {size} {exist}, {bound} {placed} placed, {quorum} {needed} needed"
+    )
 }
 
 #[cfg(test)]

@@ -114,6 +114,17 @@ fn scripts_read_the_same_as_json_and_as_yaml() {
 }
 
 #[test]
+fn where_nothing_is_unknown_nothing_is_said_of_it() {
+    let known = Inspected {
+        unknown: Vec::new(),
+        ..example()
+    };
+    let answer = found(vec![known], None);
+    assert!(text(&answer, &[]).ends_with("looked at: its pods; nodes\n"));
+    assert!(text(&answer, &unseen()).ends_with("still unknown:\n  events: forbidden\n"));
+}
+
+#[test]
 fn what_has_no_gang_is_one_sentence() {
     let answer = Answer::NoGang("the pod belongs to no gang".to_owned());
     assert_eq!(text(&answer, &unseen()), "the pod belongs to no gang\n");
@@ -153,6 +164,22 @@ fn of_many_gangs_those_that_wait_come_first_and_the_rest_is_counted() {
     assert_eq!(text.matches("\ngang gang-").count(), MOST_GANGS);
     assert!(text.find("gang-30 ").unwrap() < text.find("gang-0 ").unwrap());
     assert!(text.contains("\nand 11 more gangs\n"), "{text}");
+}
+
+#[test]
+fn one_is_told_as_one() {
+    let one = |bound| {
+        standing(&GangStatus {
+            state: State::Scheduled,
+            size: 1,
+            quorum: 1,
+            live: 1,
+            bound,
+            ..GangStatus::example()
+        })
+    };
+    insta::assert_snapshot!(one(1), @"placed; 1 of 1 pod exists, 1 is placed, 1 is needed");
+    insta::assert_snapshot!(one(0), @"placed; 1 of 1 pod exists, 0 are placed, 1 is needed");
 }
 
 #[test]
@@ -219,7 +246,7 @@ fn what_does_not_wait_says_how_it_stands() {
     );
     let mut imageless = gang(State::Scheduled);
     imageless.gangs[0].imageless = 2;
-    insta::assert_snapshot!(headline(&imageless), @"all gangs are placed; 2 pod(s) cannot pull an image, which is not a matter of scheduling: kubectl describe pods -n ml");
+    insta::assert_snapshot!(headline(&imageless), @"all gangs are placed; 2 pods cannot pull an image, which is not a matter of scheduling: kubectl describe pods -n ml");
     let elsewhere = Inspected {
         life: Life::LeftAlone,
         manager: Some("example.com/other".to_owned()),

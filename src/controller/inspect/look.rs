@@ -11,7 +11,7 @@ use super::listing::Listing;
 use super::{Inspected, Inspector, progress};
 use crate::controller::cache::stored::Stored;
 use crate::controller::causes::Case;
-use crate::controller::decide::{self, Actions, Seen};
+use crate::controller::decide::{self, Actions, GangStatus, Seen, State};
 use crate::controller::gang_members::Pods;
 use crate::controller::look::resume;
 use crate::controller::report::condition;
@@ -62,13 +62,14 @@ impl Inspector {
             now,
         };
         let mut actions = decide::decide(&seen, &self.cluster);
-        let mut looked = vec![format!(
-            "the {}, its pods and the objects of its gangs",
-            match &owner {
-                Some(_) => "gang",
-                None => facts.kind.name,
-            }
-        )];
+        let itself = match &owner {
+            Some(_) => "gang",
+            None => facts.kind.name,
+        };
+        let mut looked = vec![match listing.unlisted.is_empty() {
+            true => format!("the {itself}, its pods and the objects of its gangs"),
+            false => format!("the {itself} and its pods"),
+        }];
         let mut unknown = Vec::new();
         if !partners.is_empty() {
             looked.push("the other workloads of its bundle".to_owned());
@@ -105,6 +106,7 @@ impl Inspector {
         }
         // Kueue resumes what is its own.
         let suspended = life == Life::Suspended && actions.kueue.is_none();
+        let stands = Stands::of(life, &actions.gangs);
         let (kind, called) = called(facts, name, owner.as_ref());
         Some(Inspected {
             kind,
@@ -125,7 +127,7 @@ impl Inspector {
             sight: self.sight(),
             failed: failed(workload),
             looked: self.and_around(looked),
-            unknown: and_never(unknown),
+            unknown: and_never(unknown, stands),
         })
     }
 
@@ -222,14 +224,40 @@ fn failed(workload: &Stored) -> Option<String> {
     Some(said.join(": "))
 }
 
+/// What can be asked of a workload.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stands {
+    /// Why a gang waits.
+    Waits,
+    /// Whether pods on nodes run.
+    Placed,
+    /// Nothing of pods: it has none.
+    Still,
+}
+
+impl Stands {
+    fn of(life: Life, gangs: &[GangStatus]) -> Self {
+        match gangs.iter().all(|gang| gang.state == State::Scheduled) {
+            _ if life != Life::Live => Self::Still,
+            true if !gangs.is_empty() => Self::Placed,
+            _ => Self::Waits,
+        }
+    }
+}
+
 /// With what nobody has looked at.
-pub(super) fn and_never(mut unknown: Vec<String>) -> Vec<String> {
+pub(super) fn and_never(mut unknown: Vec<String>, stands: Stands) -> Vec<String> {
     let never = [
         "whether and whom the scheduler preempts",
         "what pods do to each other (affinity, spread, volumes), but for what the scheduler says",
         "whether pods on nodes start (images, volumes, start barriers)",
     ];
-    unknown.extend(never.map(str::to_owned));
+    let never = match stands {
+        Stands::Waits => &never[..],
+        Stands::Placed => &never[2..],
+        Stands::Still => &[],
+    };
+    unknown.extend(never.iter().map(|&what| what.to_owned()));
     unknown
 }
 
@@ -271,6 +299,31 @@ mod tests {
         assert_eq!(both.as_deref(), Some("BackoffLimitExceeded: too often"));
         assert_eq!(why("True", "").as_deref(), Some("BackoffLimitExceeded"));
         assert_eq!(why("False", ""), None);
+    }
+
+    #[test]
+    fn only_what_can_be_asked_of_it_is_unknown() {
+        let gang = |state| GangStatus {
+            state,
+            ..GangStatus::example()
+        };
+        let [waits, placed] = [State::Waiting, State::Scheduled].map(gang);
+        let unknown = |life, gangs: &[GangStatus]| and_never(Vec::new(), Stands::of(life, gangs));
+        assert_eq!(
+            unknown(Life::Live, &[placed.clone(), waits.clone()]).len(),
+            3
+        );
+        assert_eq!(unknown(Life::Live, &[]).len(), 3);
+        let start = "whether pods on nodes start (images, volumes, start barriers)";
+        assert_eq!(unknown(Life::Live, &[placed]), [start]);
+        for life in [
+            Life::Suspended,
+            Life::Finished,
+            Life::Deleting,
+            Life::LeftAlone,
+        ] {
+            assert!(unknown(life, &[waits.clone()]).is_empty(), "{life:?}");
+        }
     }
 
     #[test]

@@ -26,7 +26,6 @@ use kube::core::ApiResource;
 
 pub use self::inspected::{Inspected, Sight};
 use self::listing::{Listing, Scope};
-use self::look::and_never;
 pub use self::named::Answer;
 use self::unseen::Unseen;
 use super::cache::stored::Stored;

@@ -5,8 +5,9 @@ use k8s_openapi::jiff::Timestamp;
 use kube::api::ListParams;
 use kube::core::{DynamicObject, ObjectMeta};
 
+use super::look::{Stands, and_never};
 use super::progress::Progress;
-use super::{Inspected, Inspector, and_never, listing};
+use super::{Inspected, Inspector, listing};
 use crate::controller::cache::stored::Stored;
 use crate::controller::causes::Case;
 use crate::controller::decide::{Actions, GangStatus, State};
@@ -81,7 +82,7 @@ impl Inspector {
             sight: self.sight(),
             failed: None,
             looked: self.and_around(vec![format!("the {} and its pods", kind.name)]),
-            unknown: and_never(Vec::new()),
+            unknown: and_never(Vec::new(), Stands::Waits),
         })
     }
 
