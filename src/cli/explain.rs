@@ -348,7 +348,7 @@ fn standing(gang: &GangStatus) -> String {
         _ => "pods exist",
     };
     let are = |count: usize| if count == 1 { "is" } else { "are" };
-    let (placed, needed) = (are(*bound as usize), are(*quorum as usize));
+    let (placed, needed) = (are(*bound), are(*quorum as usize));
     format!(
         "{word}{waited}; {live} of {size} {exist}, {bound} {placed} placed, {quorum} {needed} needed"
     )

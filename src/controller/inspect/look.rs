@@ -322,7 +322,10 @@ mod tests {
             Life::Deleting,
             Life::LeftAlone,
         ] {
-            assert!(unknown(life, &[waits.clone()]).is_empty(), "{life:?}");
+            assert!(
+                unknown(life, std::slice::from_ref(&waits)).is_empty(),
+                "{life:?}"
+            );
         }
     }
 
