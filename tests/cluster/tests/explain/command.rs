@@ -460,7 +460,7 @@ pub async fn both_work_without_muster(sandbox: Sandbox) -> Result<()> {
     let early = Sandbox::new(cluster.clone(), "early").await?;
     early.apply(&ring("StatefulSet")).await?;
     early
-        .explained(&["sts/serve"], "1. LinkLost: 3 pods were created")
+        .explained(&["sts/serve"], "1. LinkLost: 3 pods are not linked")
         .await?;
     let said = early.muster(&["explain", "pod/serve-0"]).await?;
     assert_eq!(said.code, Some(1), "{}{}", said.out, said.err);
