@@ -3,7 +3,6 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use futures::StreamExt as _;
 use futures::stream::select_all;
@@ -27,8 +26,6 @@ const MOST: usize = 4_096;
 const MOST_OF_ONE: usize = 64;
 /// The longest message that is kept.
 const LONGEST: usize = 1_024;
-/// Controllers try again after ten minutes at most: what is refused within so long was never granted.
-const SERIES: Duration = Duration::from_secs(15 * 60);
 
 /// One watch for each: the apiserver selects events by one reason only. Each kind of workload names
 /// those of its controllers.
@@ -142,15 +139,10 @@ impl Refusals {
             name: text(&event.data["involvedObject"]["name"]),
         };
         let message = event.data["message"].as_str().unwrap_or_default();
-        let mut refusal = Refusal::read(&cut(message, LONGEST), first.or(at), at);
+        let refusal = Refusal::read(&cut(message, LONGEST), first.or(at), at);
         let mut told = self.lock();
-        if let Some(known) = told.get_mut(&who) {
-            let since = joined(known, &refusal);
-            if known.at > refusal.at {
-                known.since = since.or(known.since);
-                return;
-            }
-            refusal.since = since.or(refusal.since);
+        if told.get(&who).is_some_and(|known| known.at > refusal.at) {
+            return;
         }
         let namespace = who.namespace.clone();
         told.insert(who, refusal);
@@ -169,19 +161,6 @@ impl Refusals {
     fn lock(&self) -> MutexGuard<'_, HashMap<Who, Refusal>> {
         self.told.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// Since when both were refused, where one follows the other. A message that names the pod is another
-/// event each time, with a first time of its own.
-fn joined(one: &Refusal, other: &Refusal) -> Option<Timestamp> {
-    let (one_since, other_since) = (one.since?, other.since?);
-    let apart = match one_since <= other_since {
-        true => other_since.duration_since(one.at?),
-        false => one_since.duration_since(other.at?),
-    };
-    // They overlap where this is negative.
-    let near = Duration::try_from(apart).map_or(true, |apart| apart <= SERIES);
-    near.then(|| one_since.min(other_since))
 }
 
 #[cfg(test)]
@@ -203,38 +182,12 @@ mod tests {
         serde_json::from_value(event).unwrap()
     }
 
-    fn told(events: &[DynamicObject]) -> Refusal {
-        let refusals = Refusals::default();
-        events.iter().for_each(|event| refusals.note(event));
-        refusals.of("ml", |_, _| true).remove(0)
-    }
-
-    /// Else a timeout would begin again with each pod that is refused.
-    #[test]
-    fn pods_of_other_names_are_refused_since_the_first_one_was() {
-        let first = event("train-a", "2026-01-01T10:00:00Z", "2026-01-01T10:00:00Z");
-        let second = event("train-b", "2026-01-01T10:05:00Z", "2026-01-01T10:09:00Z");
-        let third = event("train-c", "2026-01-01T10:19:00Z", "2026-01-01T10:19:00Z");
-        let since = first.data["firstTimestamp"].as_str().unwrap();
-        for events in [
-            [first.clone(), second.clone(), third.clone()],
-            [third.clone(), second.clone(), first.clone()],
-        ] {
-            let refusal = told(&events);
-            assert_eq!(refusal.since, since.parse().ok());
-            assert!(refusal.words.contains("train-c"), "{refusal:?}");
-        }
-        let later = event("train-d", "2026-01-01T11:00:00Z", "2026-01-01T11:00:00Z");
-        let alone = told(&[first, later.clone()]);
-        assert_eq!(alone.since, told(&[later]).since);
-    }
-
     #[test]
     fn an_event_of_the_future_does_not_hide_what_is_told_now() {
         let forged = event("forged", "2099-01-01T00:00:00Z", "2099-01-01T00:00:00Z");
         let refusals = Refusals::default();
         refusals.note(&forged);
-        std::thread::sleep(Duration::from_millis(2));
+        std::thread::sleep(std::time::Duration::from_millis(2));
         let now = Timestamp::now().to_string();
         refusals.note(&event("train-a", &now, &now));
         let refusal = refusals.of("ml", |_, _| true).remove(0);

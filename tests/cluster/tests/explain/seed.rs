@@ -246,7 +246,7 @@ impl Seed {
             Self::Barrier => {
                 Some("all gangs are placed; at the start barrier main containers wait")
             }
-            Self::Image => Some("all gangs are placed; 3 pod(s) cannot pull an image"),
+            Self::Image => Some("all gangs are placed; 3 pods cannot pull an image"),
             _ => None,
         }
     }
