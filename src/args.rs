@@ -8,6 +8,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand};
 
 use crate::barrier::container;
+use crate::certs::Rotation;
 use crate::cli::check::Format;
 use crate::cli::clients::ClientArgs;
 use crate::cli::render::Output;
@@ -15,7 +16,7 @@ use crate::gang::name::{is_dns_label, is_dns_subdomain};
 use crate::gang::quantity::Quantity;
 use crate::gang::{WaitContainer, duration};
 use crate::scheduler::{SchedulerArgs, Snapshot};
-use crate::server::{LogFormat, MAX_IN_FLIGHT};
+use crate::server::{self, LogFormat, MAX_IN_FLIGHT};
 use crate::workload;
 
 /// Gang scheduling for any Kubernetes workload on any scheduler: pods that start together or not
@@ -291,6 +292,11 @@ pub struct Serve {
     #[arg(long, env = "MUSTER_TLS_DIR", value_name = "DIR")]
     pub(crate) tls_dir: Option<PathBuf>,
 
+    /// For tests: a new CA and a new certificate that often, each living four times as long
+    #[arg(long, hide = true, value_name = "DURATION", value_parser = parse_duration,
+          conflicts_with = "tls_dir")]
+    rotate_every: Option<Duration>,
+
     #[command(flatten)]
     pub(crate) clients: ClientArgs,
 
@@ -321,6 +327,21 @@ pub struct Serve {
     /// Requests in flight beyond which further ones are shed with 429
     #[arg(long, env = "MUSTER_MAX_IN_FLIGHT", default_value_t = MAX_IN_FLIGHT)]
     pub(crate) max_in_flight: usize,
+}
+
+impl Serve {
+    /// How often Muster's own certificates are replaced.
+    pub(crate) fn rotation(&self) -> Rotation {
+        let every = self.rotate_every.map(Rotation::every);
+        every.unwrap_or_default()
+    }
+
+    /// How long a connection lives. Where certificates change every few seconds each of them is to be
+    /// seen, and only new connections see it.
+    pub(crate) fn max_connection_age(&self) -> Duration {
+        let usual = server::Config::default().max_connection_age;
+        self.rotate_every.map_or(usual, |every| every / 10)
+    }
 }
 
 /// The options of `muster wait`.

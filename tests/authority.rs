@@ -92,32 +92,30 @@ async fn an_object_that_always_conflicts_is_an_error_in_the_end() {
 
 #[tokio::test]
 async fn a_change_between_the_first_look_and_the_first_list_is_seen() {
-    let mut lists = 0;
+    let carries = |objects: &Objects| {
+        let object = objects.get(&path(ALL[0])).unwrap();
+        object["webhooks"][0]["clientConfig"]["caBundle"].is_string()
+    };
+    // Noted when it happens: it is mended sooner than another task may look.
+    let (taken, mut seen) = tokio::sync::watch::channel(None);
     let twist: Twist = Box::new(move |_, uri, objects| {
         let query = uri.query().unwrap_or_default();
-        if query.contains("fieldSelector") && !query.contains("watch=true") {
-            lists += 1;
-            if lists == 1 {
-                objects.change(&path(ALL[0]), |object| {
-                    object["webhooks"][0]["clientConfig"] = json!({});
-                });
-            }
+        let list = query.contains("fieldSelector") && !query.contains("watch=true");
+        if list && taken.borrow().is_none() {
+            taken.send_replace(Some(carries(objects)));
+            objects.change(&path(ALL[0]), |object| {
+                object["webhooks"][0]["clientConfig"] = json!({});
+            });
         }
     });
     let (server, client) = Apiserver::start(installed(&ALL), twist).await;
     let keeper = Keeper::open(client, "muster-system").await.unwrap();
     let running = tokio::spawn(keeper.run(NEVER));
-    let carried = || {
-        let objects = server.objects.lock().unwrap();
-        let object = objects.get(&path(ALL[0])).unwrap();
-        object["webhooks"][0]["clientConfig"]["caBundle"].is_string()
-    };
     within(20, async {
-        // Written, taken away, written again.
-        for wanted in [true, false, true] {
-            while carried() != wanted {
-                tokio::time::sleep(Duration::from_millis(1)).await;
-            }
+        let written = *seen.wait_for(Option::is_some).await.unwrap();
+        assert_eq!(written, Some(true), "the first look wrote nothing");
+        while !carries(&server.objects.lock().unwrap()) {
+            tokio::time::sleep(Duration::from_millis(1)).await;
         }
     })
     .await;

@@ -4,15 +4,13 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::time::{Duration, SystemTime};
 
-use muster::certs::authority::renewal_due;
 use muster::certs::files::{Made, read, renew_development, write_development};
 use muster::certs::pair::{Facts, Pair, seconds};
-use muster::certs::{Authority, Certificates, Signer, Source, Subject};
+use muster::certs::{Authority, Certificates, Lifetime, Signer, Source, Subject};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use x509_parser::prelude::{FromDer, X509Certificate};
 
-const HOUR: Duration = Duration::from_secs(3600);
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
 fn facts(certificate: &str, key: &str) -> Facts {
@@ -47,17 +45,17 @@ fn a_leaf_has_the_names_that_an_apiserver_and_a_developer_call() {
 }
 
 #[test]
-fn certificates_are_backdated_by_an_hour_and_a_leaf_never_outlives_its_ca() {
+fn certificates_are_backdated_by_a_day_and_a_leaf_never_outlives_its_ca() {
     let now = SystemTime::now();
     let authority = Authority::generate(now).unwrap();
     let ca = authority.validity();
-    assert_eq!(seconds(ca.not_before), seconds(now - HOUR));
+    assert_eq!(seconds(ca.not_before), seconds(now - DAY));
     assert_eq!(seconds(ca.not_after), seconds(now + 365 * DAY));
     let leaf = authority.issue(&Subject::default(), now).unwrap();
     let validity = facts(&leaf.certificate, &leaf.key).validity;
-    assert_eq!(seconds(validity.not_before), seconds(now - HOUR));
+    assert_eq!(seconds(validity.not_before), seconds(now - DAY));
     assert_eq!(seconds(validity.not_after), seconds(now + 7 * DAY));
-    let due = renewal_due(&validity);
+    let due = Lifetime::LEAF.renewal_due(&validity);
     assert_eq!(seconds(due), seconds(now) + 7 * 24 * 3600 * 2 / 3);
 
     let late = authority

@@ -4,7 +4,7 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use arc_swap::ArcSwap;
 use rcgen::{
@@ -14,14 +14,7 @@ use rcgen::{
 
 use super::Error;
 use super::pair::{Facts, Pair, Validity};
-
-/// Certificates count from an hour before they were made: the clocks of an apiserver and of a
-/// fresh node differ, and "not yet valid" stops every admission (kubernetes/kubectl#1307).
-pub(crate) const BACKDATE: Duration = Duration::from_secs(60 * 60);
-
-const DAY: Duration = Duration::from_secs(24 * 60 * 60);
-const AUTHORITY_LIFETIME: Duration = DAY.saturating_mul(365);
-const LEAF_LIFETIME: Duration = DAY.saturating_mul(7);
+use super::rotation::{BACKDATE, Lifetime};
 
 /// Where Muster is installed, unless somebody says otherwise.
 const NAMESPACE: &str = "muster-system";
@@ -30,7 +23,7 @@ const NAMESPACE: &str = "muster-system";
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Subject {
     pub(crate) names: Vec<String>,
-    pub(crate) lifetime: Duration,
+    pub(crate) lifetime: Lifetime,
 }
 
 impl Default for Subject {
@@ -53,7 +46,7 @@ impl Subject {
         ];
         Self {
             names: names.map(String::from).to_vec(),
-            lifetime: LEAF_LIFETIME,
+            lifetime: Lifetime::LEAF,
         }
     }
 
@@ -69,18 +62,17 @@ impl Subject {
     }
 
     /// The same with another lifetime.
-    pub fn living(mut self, lifetime: Duration) -> Self {
-        self.lifetime = lifetime;
+    pub fn living(mut self, lifetime: impl Into<Lifetime>) -> Self {
+        self.lifetime = lifetime.into();
         self
     }
 
-    /// Whether a leaf may go on being used: it has all the names and has not reached two thirds
-    /// of its life.
+    /// Whether a leaf may go on being used: it has all the names and the next one is not due.
     pub(crate) fn is_met_by(&self, leaf: &Facts, now: SystemTime) -> bool {
         self.names
             .iter()
             .all(|name| leaf.names.contains(&canonical(name)))
-            && now < renewal_due(&leaf.validity)
+            && now < self.lifetime.renewal_due(&leaf.validity)
             && leaf.validity.check(now).is_ok()
     }
 }
@@ -92,13 +84,6 @@ fn canonical(name: &str) -> String {
         Ok(address) => address.to_string(),
         Err(_) => name.to_owned(),
     }
-}
-
-/// The moment at which a leaf of ours has lived two thirds of its life, the backdated hour not counted.
-pub fn renewal_due(validity: &Validity) -> SystemTime {
-    let made = validity.not_before + BACKDATE;
-    let life = validity.not_after.duration_since(made).unwrap_or_default();
-    made + life * 2 / 3
 }
 
 /// A certificate and its key as PEM text.
@@ -119,6 +104,11 @@ pub struct Authority {
 impl Authority {
     /// A new CA with a new key, valid from `now`.
     pub fn generate(now: SystemTime) -> Result<Self, Error> {
+        Self::living(Lifetime::AUTHORITY, now)
+    }
+
+    /// The same with another lifetime.
+    pub fn living(lifetime: Lifetime, now: SystemTime) -> Result<Self, Error> {
         let key = key()?;
         let mut params = CertificateParams::default();
         params.distinguished_name = common_name("Muster CA");
@@ -126,7 +116,7 @@ impl Authority {
         params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
         params.not_before = (now - BACKDATE).into();
-        params.not_after = (now + AUTHORITY_LIFETIME).into();
+        params.not_after = (now + lifetime.whole).into();
         let certificate = params.self_signed(&key)?.pem();
         Self::from_pem(&certificate, &key.serialize_pem())
     }
@@ -152,7 +142,7 @@ impl Authority {
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
         params.not_before = (now - BACKDATE).into();
         // A leaf that outlives its CA would look healthy and be refused.
-        let end = (now + subject.lifetime).min(self.facts.validity.not_after);
+        let end = (now + subject.lifetime.whole).min(self.facts.validity.not_after);
         params.not_after = end.into();
         Ok(Issued {
             certificate: params.signed_by(&key, &self.issuer)?.pem(),

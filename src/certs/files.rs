@@ -136,7 +136,10 @@ fn usable_authority(dir: &Path, subject: &Subject, now: SystemTime) -> Option<Au
     let key = fs::read_to_string(dir.join(AUTHORITY_KEY)).ok()?;
     let authority = Authority::from_pem(&certificate, &key).ok()?;
     authority.validity().check(now).ok()?;
-    authority.validity().check(now + subject.lifetime).ok()?;
+    authority
+        .validity()
+        .check(now + subject.lifetime.whole)
+        .ok()?;
     Some(authority)
 }
 

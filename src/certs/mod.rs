@@ -3,7 +3,7 @@
 //! An [`Authority`] signs leaves; [`files`] holds them in a directory laid out as a Kubernetes TLS
 //! Secret; [`Certificates`] is what the TLS listener serves, and it follows changes while it runs.
 //! [`keeper`] keeps the authorities in a cluster: in a Secret, and in the webhook configurations that
-//! must trust them. [`Clients`] are those whom the listener lets in, where it asks. Nothing here
+//! must trust them; [`rotation`] says how often they are replaced. [`Clients`] are those whom the listener lets in, where it asks. Nothing here
 //! knows of HTTP, of metrics, of admission or of gangs.
 
 pub mod authority;
@@ -12,6 +12,7 @@ pub mod files;
 pub mod keeper;
 pub mod pair;
 mod reload;
+pub mod rotation;
 
 use std::io;
 use std::path::PathBuf;
@@ -20,6 +21,7 @@ pub use authority::{Authority, Signer, Subject};
 pub use clients::Clients;
 pub(crate) use reload::Reloads;
 pub use reload::{Certificates, Source};
+pub use rotation::{Lifetime, Rotation};
 
 /// Why a certificate could not be made, read or taken into use.
 #[derive(Debug, thiserror::Error)]

@@ -31,9 +31,6 @@ use crate::workload::{Facts, object};
 /// Where the development CA and leaf are kept when no directory is given.
 const DEVELOPMENT_DIR: &str = "certs";
 
-/// How often the CA is looked at when nothing changes.
-const CA_POLL: Duration = Duration::from_secs(30);
-
 /// Why the server did not run.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
@@ -80,6 +77,7 @@ pub async fn run(args: Serve) -> Result<(), ServeError> {
     let clients = args.clients.open()?;
     let client = connect::server(args.kubeconfig.as_deref()).await?;
     let cluster: Cluster = Arc::new(ArcSwap::from_pointee(args.cluster.snapshot()));
+    let rotation = args.rotation();
     let mut keeper = None;
     let mut seals = None;
     if let Some(client) = &client {
@@ -90,14 +88,16 @@ pub async fn run(args: Serve) -> Result<(), ServeError> {
         let opened = seals::Keeper::open(client.clone(), &args.namespace, Arc::clone(&cluster));
         seals = Some(opened.await?);
         if args.tls_dir.is_none() {
-            keeper = Some(Keeper::open(client.clone(), &args.namespace).await?);
+            let opened = Keeper::rotating(rotation, client.clone(), &args.namespace);
+            keeper = Some(opened.await?);
         }
     }
     let certificates = match &keeper {
         Some(keeper) => Certificates::open(Source::Memory {
             signer: keeper.signer(),
-            subject: Subject::within(&args.namespace),
-        })?,
+            subject: Subject::within(&args.namespace).living(rotation.leaf),
+        })?
+        .polled_every(rotation.leaf_poll),
         None => certificates(args.tls_dir.as_deref())?,
     };
     let (seals, questions) = seals.unzip();
@@ -110,6 +110,7 @@ pub async fn run(args: Serve) -> Result<(), ServeError> {
         admin: args.admin_listen,
         max_in_flight: args.max_in_flight,
         lame_duck: Duration::from_secs(args.lame_duck_seconds),
+        max_connection_age: args.max_connection_age(),
         ..Config::default()
     };
     // Before the port is announced: a signal that comes at once must drain, not kill.
@@ -161,7 +162,7 @@ pub async fn run(args: Serve) -> Result<(), ServeError> {
             Trust::Missing => Err("the webhook configurations do not carry the CA yet".to_owned()),
         };
         server.ready_when("ca-bundle", Box::new(carried));
-        background.spawn("keeper of the CA", keeper.run(CA_POLL));
+        background.spawn("keeper of the CA", keeper.run(rotation.authority_poll));
     }
     if let Some(seals) = seals {
         background.spawn("keeper of the keys of stamps", seals.run());

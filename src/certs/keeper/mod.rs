@@ -8,6 +8,7 @@
 mod bundle;
 mod ring;
 
+use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
 use futures::{FutureExt as _, StreamExt as _};
@@ -16,7 +17,7 @@ use kube::Client;
 use kube::api::Api;
 use tokio::sync::watch;
 
-use super::{Authority, Signer};
+use super::{Authority, Rotation, Signer};
 use crate::secret;
 use bundle::Configurations;
 use ring::{DerSet, Ring};
@@ -95,24 +96,37 @@ pub struct Keeper {
     configurations: Configurations,
     signer: Signer,
     trust: watch::Sender<Trust>,
-    /// What every webhook carried at the last look.
-    carried: DerSet,
+    rotation: Rotation,
+    carried: Carried,
 }
+
+/// What every webhook carries, by the certificates' DER bytes, and since when it has been seen there.
+type Carried = BTreeMap<Vec<u8>, SystemTime>;
 
 impl Keeper {
     /// Reads the CA, or makes the first one. The configurations are not touched yet: nobody
     /// should be sent here before the server listens.
     pub async fn open(client: Client, namespace: &str) -> Result<Self, Error> {
+        Self::rotating(Rotation::default(), client, namespace).await
+    }
+
+    /// The same with other lifetimes.
+    pub async fn rotating(
+        rotation: Rotation,
+        client: Client,
+        namespace: &str,
+    ) -> Result<Self, Error> {
         let secrets = Api::namespaced(client.clone(), namespace);
         let now = SystemTime::now();
-        let ring = ring(&secrets, now).await?;
-        let carried = DerSet::new();
+        let ring = ring(&secrets, &rotation, now).await?;
+        let authority = sign(&ring, &DerSet::new(), None, now)?;
         Ok(Self {
-            signer: Signer::new(sign(&ring, &carried, now)?),
+            signer: Signer::new(authority),
             configurations: Configurations::new(client),
             trust: watch::Sender::new(Trust::Missing),
             secrets,
-            carried,
+            rotation,
+            carried: Carried::new(),
         })
     }
 
@@ -162,18 +176,24 @@ impl Keeper {
     }
 
     /// `before` is what every webhook carried at the last look.
-    async fn try_look(&mut self, before: &DerSet, now: SystemTime) -> Result<(), Error> {
+    async fn try_look(&mut self, before: &Carried, now: SystemTime) -> Result<(), Error> {
         // The configurations first: whatever CA they carry is then in the Secret that is read
         // after them, and another replica's new CA is never taken for one that is not ours.
         let found = self.configurations.read().await?;
-        let ring = ring(&self.secrets, now).await?;
-        let carried = found.carried();
+        let ring = ring(&self.secrets, &self.rotation, now).await?;
+        let since = |der: Vec<u8>| {
+            let since = before.get(&der).copied().unwrap_or(now);
+            (der, since)
+        };
+        let carried: Carried = found.carried().into_iter().map(since).collect();
 
-        // A new CA signs when it was there at the last look too: other apiservers hear of a
-        // change a little later.
-        let lasting: DerSet = carried.intersection(before).cloned().collect();
-        let authority = sign(&ring, &lasting, now)?;
-        if authority.certificate_pem() != self.signer.current().certificate_pem() {
+        let settled = |since: SystemTime| since + self.rotation.settling <= now;
+        let lasting = carried.iter().filter(|(_, since)| settled(**since));
+        let lasting: DerSet = lasting.map(|(der, _)| der.clone()).collect();
+        let signing = self.signer.current();
+        let authority = sign(&ring, &lasting, Some(&signing), now)?;
+        if authority.certificate_pem() != signing.certificate_pem() {
+            tracing::info!("another CA signs from now on");
             self.signer.replace(authority);
         }
         self.carried = carried;
@@ -189,14 +209,23 @@ impl Keeper {
     }
 }
 
-fn sign(ring: &Ring, carried: &DerSet, now: SystemTime) -> Result<Authority, Error> {
-    let signer = ring.signer(carried, now).ok_or(Error::NoneValid)?;
+fn sign(
+    ring: &Ring,
+    lasting: &DerSet,
+    signing: Option<&Authority>,
+    now: SystemTime,
+) -> Result<Authority, Error> {
+    let signer = ring.signer(lasting, signing, now);
+    let signer = signer.ok_or(Error::NoneValid)?;
     let (certificate, key) = (signer.certificate_pem(), signer.key_pem());
     Ok(Authority::from_pem(certificate, &key)?)
 }
 
 /// Reads the CAs, and adds one when it is due.
-async fn ring(secrets: &Api<Secret>, now: SystemTime) -> Result<Ring, Error> {
-    let renew = |data: &secret::Data| Ok::<_, Error>(Ring::read(data).renewed(now)?);
+async fn ring(secrets: &Api<Secret>, rotation: &Rotation, now: SystemTime) -> Result<Ring, Error> {
+    let renew = |data: &secret::Data| {
+        let renewed = Ring::read(data).renewed(rotation.authority, now)?;
+        Ok::<_, Error>(renewed)
+    };
     secret::keep(secrets, SECRET, renew, Ring::write).await
 }

@@ -1,8 +1,11 @@
 //! The CAs that a Secret holds: which signs, which are trusted, when a new one is due.
 //!
-//! Pure, with the time given. A new CA joins when the newest has lived two thirds of its life. It
-//! is trusted first and signs later: a leaf of a CA that the apiserver does not know yet would
-//! fail every call.
+//! Pure, with the time given. A new CA joins when the newest has been used for long enough. It is
+//! trusted first and signs later: a leaf of a CA that the apiserver does not know yet would fail
+//! every call.
+//!
+//! The clocks of replicas differ, and each of them writes what the others read. So a CA is taken away
+//! only when it has expired: one that counts from later on by this clock may count by the apiserver's.
 
 use std::collections::BTreeSet;
 use std::time::SystemTime;
@@ -11,8 +14,9 @@ use k8s_openapi::ByteString;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 
-use super::super::authority::{Authority, renewal_due};
-use super::super::pair::seconds;
+use super::super::authority::Authority;
+use super::super::pair::{OutOfValidity, seconds};
+use super::super::rotation::Lifetime;
 use crate::certs::Error;
 use crate::secret::{Data, Renewal};
 
@@ -60,43 +64,69 @@ impl Ring {
     }
 
     /// The ring to use from now on, if this one will not do: a new CA joins, expired ones go.
-    pub(super) fn renewed(self, now: SystemTime) -> Result<Renewal<Self>, Error> {
+    pub(super) fn renewed(
+        self,
+        lifetime: Lifetime,
+        now: SystemTime,
+    ) -> Result<Renewal<Self>, Error> {
         let newest = self.valid(now).last();
-        if newest.is_some_and(|newest| now < renewal_due(&newest.validity())) {
+        if newest.is_some_and(|newest| now < lifetime.renewal_due(&newest.validity())) {
             return Ok(Renewal::Kept(self));
         }
         let mut authorities = self.0;
-        authorities.retain(|authority| authority.validity().check(now).is_ok());
-        authorities.push(Authority::generate(now)?);
+        authorities.retain(|authority| !is_expired(authority, now));
+        authorities.push(Authority::living(lifetime, now)?);
         Ok(Renewal::New(Self(authorities)))
     }
 
-    /// The newest CA that every webhook carries; else the oldest, which most likely is carried
-    /// where not all are. `None` when all have expired.
-    pub(super) fn signer(&self, carried: &DerSet, now: SystemTime) -> Option<&Authority> {
-        let trusted = |authority: &&Authority| der(authority).is_some_and(|d| carried.contains(&d));
+    /// The newest CA that every webhook has carried for long enough. Where there is none, the one that
+    /// signs already: a bundle that was removed is written again with all of them. At the start the
+    /// oldest, which most likely is carried where not all are. `None` when all have expired.
+    pub(super) fn signer(
+        &self,
+        lasting: &DerSet,
+        signing: Option<&Authority>,
+        now: SystemTime,
+    ) -> Option<&Authority> {
+        let trusted = |authority: &&Authority| der(authority).is_some_and(|d| lasting.contains(&d));
+        let same = |authority: &&Authority| {
+            signing.is_some_and(|s| s.certificate_pem() == authority.certificate_pem())
+        };
         let newest = self.valid(now).rfind(trusted);
-        newest.or_else(|| self.valid(now).next())
+        newest
+            .or_else(|| self.valid(now).find(same))
+            .or_else(|| self.valid(now).next())
     }
 
-    /// What the webhooks should carry: all CAs that are still valid, as PEM.
+    /// What the webhooks should carry: all CAs that have not expired, as PEM.
     pub(super) fn bundle(&self, now: SystemTime) -> String {
-        self.valid(now).map(Authority::certificate_pem).collect()
+        let wanted = self.unexpired(now);
+        wanted.map(Authority::certificate_pem).collect()
     }
 
-    /// Whether a webhook that carries these certificates needs no write: all that are valid, and
-    /// none that is not ours. An expired one of ours may stay, or two replicas whose clocks
+    /// Whether a webhook that carries these certificates needs no write: all that have not expired,
+    /// and none that is not ours. An expired one of ours may stay, or two replicas whose clocks
     /// differ would undo each other's writes.
     pub(super) fn is_settled(&self, carried: &DerSet, now: SystemTime) -> bool {
         let ours: DerSet = self.0.iter().filter_map(der).collect();
-        let wanted: DerSet = self.valid(now).filter_map(der).collect();
+        let wanted: DerSet = self.unexpired(now).filter_map(der).collect();
         carried.is_superset(&wanted) && carried.is_subset(&ours)
+    }
+
+    fn unexpired(&self, now: SystemTime) -> impl Iterator<Item = &Authority> {
+        let unexpired = move |authority: &&Authority| !is_expired(authority, now);
+        self.0.iter().filter(unexpired)
     }
 
     fn valid(&self, now: SystemTime) -> impl DoubleEndedIterator<Item = &Authority> {
         let valid = move |authority: &&Authority| authority.validity().check(now).is_ok();
         self.0.iter().filter(valid)
     }
+}
+
+fn is_expired(authority: &Authority, now: SystemTime) -> bool {
+    let validity = authority.validity().check(now);
+    matches!(validity, Err(OutOfValidity::Expired(_)))
 }
 
 /// The certificates in a PEM text; none where it is not PEM.
@@ -136,32 +166,42 @@ mod tests {
         numbers.iter().map(der).collect()
     }
 
-    fn signs(ring: &Ring, carried: &[usize], now: SystemTime) -> Option<usize> {
-        let signer = ring.signer(&carrying(ring, carried), now)?;
-        let is = |a: &Authority| a.certificate_pem() == signer.certificate_pem();
-        ring.0.iter().position(is)
-    }
-
-    fn added(renewal: Renewal<Ring>) -> Option<Ring> {
-        match renewal {
+    fn renewed(ring: Ring, now: SystemTime) -> Option<Ring> {
+        match ring.renewed(Lifetime::AUTHORITY, now).unwrap() {
             Renewal::New(ring) => Some(ring),
             Renewal::Kept(_) => None,
         }
     }
 
+    fn signs(ring: &Ring, carried: &[usize], now: SystemTime) -> Option<usize> {
+        signs_after(ring, carried, None, now)
+    }
+
+    fn signs_after(
+        ring: &Ring,
+        carried: &[usize],
+        signing: Option<usize>,
+        now: SystemTime,
+    ) -> Option<usize> {
+        let signing = signing.map(|number| &ring.0[number]);
+        let signer = ring.signer(&carrying(ring, carried), signing, now)?;
+        let is = |a: &Authority| a.certificate_pem() == signer.certificate_pem();
+        ring.0.iter().position(is)
+    }
+
     #[test]
     fn an_empty_secret_gets_its_first_ca() {
-        let ring = added(ring(&[]).renewed(day(0)).unwrap()).unwrap();
+        let ring = renewed(ring(&[]), day(0)).unwrap();
         assert_eq!(ring.0.len(), 1);
         assert_eq!(signs(&ring, &[], day(0)), Some(0));
     }
 
     #[test]
     fn a_new_ca_joins_at_two_thirds_of_the_newest_ones_life() {
-        assert!(added(ring(&[0]).renewed(day(243)).unwrap()).is_none());
-        let joined = added(ring(&[0]).renewed(day(244)).unwrap()).unwrap();
+        assert!(renewed(ring(&[0]), day(243)).is_none());
+        let joined = renewed(ring(&[0]), day(244)).unwrap();
         assert_eq!(joined.0.len(), 2);
-        assert!(added(joined.renewed(day(245)).unwrap()).is_none());
+        assert!(renewed(joined, day(245)).is_none());
     }
 
     #[test]
@@ -169,7 +209,7 @@ mod tests {
         let ring = ring(&[0, 244]);
         assert_eq!(der_set(ring.bundle(day(364)).as_bytes()).len(), 2);
         assert_eq!(der_set(ring.bundle(day(366)).as_bytes()).len(), 1);
-        let third = added(ring.renewed(day(488)).unwrap()).unwrap();
+        let third = renewed(ring, day(488)).unwrap();
         assert_eq!(third.0.len(), 2);
     }
 
@@ -181,8 +221,37 @@ mod tests {
     }
 
     #[test]
-    fn a_removed_bundle_does_not_change_the_signer_of_old_leaves_to_an_unknown_one() {
+    fn a_removed_bundle_does_not_change_the_signer() {
+        let ring = ring(&[0, 244]);
+        assert_eq!(signs_after(&ring, &[], Some(0), day(250)), Some(0));
+        assert_eq!(signs_after(&ring, &[], Some(1), day(250)), Some(1));
+        assert_eq!(signs_after(&ring, &[], Some(0), day(366)), Some(1));
+        // Somebody has put back an old bundle: only the first is known.
+        assert_eq!(signs_after(&ring, &[0], Some(1), day(250)), Some(0));
+    }
+
+    #[test]
+    fn at_the_start_the_oldest_signs_until_it_is_known_what_is_carried() {
         assert_eq!(signs(&ring(&[0, 244]), &[], day(250)), Some(0));
+    }
+
+    /// The newest was made by a replica whose clock is an hour ahead, then by one that is days ahead.
+    #[test]
+    fn a_ca_of_a_replica_whose_clock_is_ahead_is_kept_and_joined_once_at_most() {
+        let hour = Duration::from_secs(60 * 60);
+        let mut ring = ring(&[0]);
+        ring.0.push(Authority::generate(day(244) + hour).unwrap());
+        assert_eq!(signs(&ring, &[0, 1], day(244)), Some(1));
+        assert!(renewed(ring, day(244)).is_none());
+
+        let mut ring = super::tests::ring(&[0]);
+        ring.0.push(Authority::generate(day(250)).unwrap());
+        let all = carrying(&ring, &[0, 1]);
+        assert!(ring.is_settled(&all, day(244)), "nobody takes it away");
+        assert!(!ring.is_settled(&carrying(&ring, &[0]), day(244)));
+        let joined = renewed(ring, day(244)).unwrap();
+        assert_eq!(joined.0.len(), 3);
+        assert!(renewed(joined, day(244)).is_none());
     }
 
     #[test]
