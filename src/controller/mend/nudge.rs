@@ -3,10 +3,11 @@
 //! Coscheduling (scheduler-plugins 0.34) tries a rejected member again when a pod or a PodGroup
 //! changes, never when a node does: a blocked gang sleeps for five minutes beside an empty node.
 //! Any write to its PodGroup wakes it at once. So while such a gang waits, nodes and running pods
-//! are watched, and when room may have appeared its object gets one small write. Nothing is
-//! watched while no such gang waits. Which gangs these are is decided elsewhere.
+//! are watched, and when room may have appeared its object gets a small write, and a few more as long
+//! as it waits: one alone may come too early. Nothing is watched while no such gang waits. Which gangs
+//! these are is decided elsewhere.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -21,6 +22,7 @@ use kube::runtime::{WatchStreamExt as _, watcher as watch};
 use kube::{Client, ResourceExt as _};
 use serde_json::json;
 use tokio::sync::Notify;
+use tokio::time::Instant;
 
 use crate::controller::metrics::OfKind;
 use crate::gang::SchedulerKind;
@@ -37,6 +39,16 @@ const BREATH: Duration = Duration::from_millis(300);
 const REST: Duration = Duration::from_secs(2);
 /// Between two writes, however many gangs wait.
 const PACE: Duration = Duration::from_millis(20);
+/// Who still waits so long after a sign is woken again. A scheduler that is behind by more than
+/// [`BREATH`] has tried the gang without the room; the node then wakes only the member that did not fit,
+/// which fetches the others only if none of them is still on its way back from that try (0.34.7).
+/// Otherwise it waits for them in vain for as long as it may, ten seconds or more, and the gang sleeps
+/// again beside its room. Nor is it certain that a write succeeds.
+const REMINDERS: [Duration; 3] = [
+    Duration::from_secs(3),
+    Duration::from_secs(15),
+    Duration::from_secs(60),
+];
 
 /// An object to write to.
 #[derive(Clone)]
@@ -93,16 +105,22 @@ impl Sleepers {
                 self.changed.notified().await;
             }
             let mut signs = std::pin::pin!(signs(&client));
+            let mut reminders = Reminders::default();
             while !self.is_empty() {
                 tokio::select! {
                     sign = signs.next() => match sign {
                         Some(_) => {
+                            reminders = Reminders::since(Instant::now());
                             tokio::time::sleep(BREATH).await;
                             self.wake(metrics).await;
                             tokio::time::sleep(REST - BREATH).await;
                         }
                         None => break,
                     },
+                    () = reminders.due() => {
+                        self.wake(metrics).await;
+                        reminders.given();
+                    }
                     () = self.changed.notified() => {}
                 }
             }
@@ -134,6 +152,32 @@ impl Sleepers {
             }
             tokio::time::sleep(PACE).await;
         }
+    }
+}
+
+/// The reminders that are left after the last sign.
+#[derive(Debug, Default)]
+struct Reminders(VecDeque<Instant>);
+
+impl Reminders {
+    fn since(sign: Instant) -> Self {
+        Self(REMINDERS.iter().map(|after| sign + *after).collect())
+    }
+
+    fn next(&self) -> Option<Instant> {
+        self.0.front().copied()
+    }
+
+    /// Comes back when it is time for the next one, if there is one.
+    async fn due(&self) {
+        match self.next() {
+            Some(next) => tokio::time::sleep_until(next).await,
+            None => std::future::pending().await,
+        }
+    }
+
+    fn given(&mut self) {
+        self.0.pop_front();
     }
 }
 
@@ -220,6 +264,26 @@ mod tests {
 
     fn node(text: &str) -> Node {
         serde_json::from_str(text).unwrap()
+    }
+
+    #[test]
+    fn who_still_waits_after_a_sign_is_woken_a_few_times_more_and_then_left_alone() {
+        let start = Instant::now();
+        let next = |reminders: &Reminders| Some((reminders.next()? - start).as_secs());
+        let mut reminders = Reminders::default();
+        assert_eq!(next(&reminders), None, "there was no sign");
+        reminders = Reminders::since(start);
+        assert_eq!(next(&reminders), Some(3));
+        reminders.given();
+        assert_eq!(next(&reminders), Some(15));
+        // Another sign: they begin anew.
+        reminders = Reminders::since(start + Duration::from_secs(10));
+        let mut seconds = Vec::new();
+        while let Some(second) = next(&reminders) {
+            seconds.push(second);
+            reminders.given();
+        }
+        assert_eq!(seconds, [13, 25, 70]);
     }
 
     #[test]

@@ -26,7 +26,7 @@ pub(crate) enum Revival {
     Forget,
 }
 
-/// The members that wait, by the gang's name.
+/// The members that wait or have waited, by the gang's name.
 type Waiting = HashMap<String, BTreeSet<String>>;
 
 /// What was seen of gangs that wait, by the workload's uid.
@@ -78,6 +78,10 @@ impl Revivals {
     /// The gangs of which a waiting member was deleted, or all were. A gang that has a member on a node
     /// has been placed once, and a replacement is placed by itself.
     ///
+    /// A member counts as long as it exists, whatever becomes of it meanwhile: one that is being
+    /// deleted and still has a finalizer is marked as failed by Kubernetes (pod garbage collector, every
+    /// 20 seconds), and is gone only then.
+    ///
     /// They are found again at every look until [`Self::forget`]: what is done about it may fail.
     fn lost(&self, uid: &str, pods: &[SeenPod], gangs: &[GangStatus]) -> Vec<String> {
         let mut all = self.lock();
@@ -87,8 +91,7 @@ impl Revivals {
         let open = |gang: &&GangStatus| gang.state != State::Scheduled && gang.bound == 0;
         for gang in gangs.iter().filter(open) {
             let mut members = before.remove(&gang.name).unwrap_or_default();
-            members.retain(|uid| !existing.contains(uid.as_str()));
-            if !members.is_empty() {
+            if members.iter().any(|uid| !existing.contains(uid.as_str())) {
                 lost.push(gang.name.clone());
             }
             members.extend(gang.pending.iter().cloned());
@@ -190,6 +193,16 @@ mod tests {
             let now = [pod("a", phase), pod("b", PodPhase::Pending)];
             assert_eq!(look(&revivals, &jobset, &now), Revival::Nothing);
         }
+    }
+
+    #[test]
+    fn a_member_that_fails_while_it_is_deleted_is_lost_when_it_is_gone() {
+        let (revivals, jobset) = (Revivals::default(), json!({"metadata": {}}));
+        look(&revivals, &jobset, &waiting(&["a", "b"]));
+        let failed = [pod("a", PodPhase::Failed), pod("b", PodPhase::Pending)];
+        assert_eq!(look(&revivals, &jobset, &failed), Revival::Nothing);
+        let lost = look(&revivals, &jobset, &waiting(&["b", "c"]));
+        assert!(matches!(lost, Revival::Suspend(_)), "{lost:?}");
     }
 
     #[test]
