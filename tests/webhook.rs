@@ -88,3 +88,55 @@ async fn a_refusal_is_a_200_with_every_cause_and_a_mistake_of_the_caller_is_a_40
         assert!(!reply.text.is_empty());
     }
 }
+
+/// Serde would read the list as the object's fields; the patch would then not apply to the list, which
+/// was a mistake of Muster's, HTTP 500, where the user's should be told.
+#[tokio::test]
+async fn a_list_in_the_place_of_an_object_is_refused_as_such() {
+    let server = start(config(), handler()).await;
+    let mut http1 = Http1::connect(&server).await;
+    let (object, _) = body("accepted-job-replicas");
+    for (path, list) in [
+        ("/spec/replicatedJobs/0", json!(["x"])),
+        ("/spec/replicatedJobs/0/template", json!([{}])),
+        ("/spec/replicatedJobs/0/template/metadata", json!(["x"])),
+        ("/spec/replicatedJobs/0/template/spec/template", json!([])),
+    ] {
+        for barrier in [None, Some("60s")] {
+            let mut object = object.clone();
+            object["spec"]["replicatedJobs"][0]["template"]["metadata"] = json!({});
+            let barrier = barrier.map_or(Value::Null, Value::from);
+            object["metadata"]["annotations"]["muster.dev/start-barrier"] = barrier;
+            *object.pointer_mut(path).unwrap() = list.clone();
+            let sent = json!({
+                "apiVersion": "admission.k8s.io/v1",
+                "kind": "AdmissionReview",
+                "request": {
+                    "uid": "u",
+                    "kind": {"group": "jobset.x-k8s.io", "version": "v1alpha2", "kind": "JobSet"},
+                    "namespace": "ml",
+                    "operation": "CREATE",
+                    "object": object,
+                },
+            });
+            let mut ask = async |phase: &str| {
+                let sent = review(&format!("/{phase}?timeout=5s"), sent.to_string());
+                response(&within(5, http1.send(sent)).await.unwrap())
+            };
+            // The schema of a custom resource is checked between the two.
+            let mutated = ask("mutate").await;
+            assert_eq!(
+                (&mutated["allowed"], &mutated["patch"]),
+                (&json!(true), &Value::Null)
+            );
+            let validated = ask("validate").await;
+            assert_eq!(validated["allowed"], false, "{path}");
+            let said = validated["status"]["message"].as_str().unwrap();
+            assert!(
+                said.contains("replicatedJobs[0]")
+                    && said.contains("expected an object, got sequence"),
+                "{said}"
+            );
+        }
+    }
+}

@@ -286,7 +286,19 @@ impl<'c> Linked<'c> {
             (_, _, Some(key)) => metadata.child("labels").key(key),
             (None, None, None) => metadata,
         };
-        Some(FieldError::required(at, self.backend.lost_link()))
+        let why = match self.was_mutated() {
+            true => self.backend.lost_link(),
+            false => NOT_CALLED,
+        };
+        Some(FieldError::required(at, why))
+    }
+
+    /// Whether the first phase has seen the pod: what it writes beside the link is no field that an
+    /// apiserver could drop.
+    fn was_mutated(&self) -> bool {
+        let meta = self.child.pods.meta;
+        let index = meta.and_then(|meta| meta.label(keys::INDEX));
+        index == Some(&*self.member.index().to_string())
     }
 
     /// A pod that another scheduler would bind, by itself.
@@ -318,6 +330,11 @@ impl<'c> Linked<'c> {
         labels && annotations && field
     }
 }
+
+/// Where only the second phase is called.
+const NOT_CALLED: &str = "Muster's mutating webhook was not called for the pod, which would start \
+                          without the others: look whether its MutatingWebhookConfiguration exists \
+                          and selects the pod";
 
 fn is_link(key: &str) -> bool {
     scheduler::links().any(|link| link.key == key)

@@ -79,6 +79,19 @@ impl ResourceList {
         Ok(())
     }
 
+    /// The same so many times.
+    pub(crate) fn checked_add_times(
+        &mut self,
+        other: &Self,
+        times: u64,
+    ) -> Result<(), OverflowError> {
+        let product = other.iter().map(|(resource, quantity)| {
+            let product = quantity.checked_mul(times);
+            Ok((resource.to_owned(), product.ok_or_else(overflow(resource))?))
+        });
+        self.checked_add(&product.collect::<Result<_, _>>()?)
+    }
+
     /// Takes every entry of the other list away, and no more than there is.
     pub(crate) fn subtract(&mut self, other: &Self) {
         self.subtract_times(other, 1);

@@ -27,6 +27,7 @@ pub mod job;
 pub mod jobset;
 pub mod keys;
 pub mod lws;
+mod mapped;
 pub(crate) mod object;
 pub mod pods;
 pub mod seen;

@@ -19,12 +19,12 @@ use crate::gang::{FieldError, FieldPath, Shape, Words};
 use crate::scheduler;
 
 use super::object::read_part;
-use super::view::{Given, Meta, Present, Several, Text};
+use super::view::{Given, Meta, Present, Several, Text, optional};
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct PodTemplate<'a> {
-    #[serde(borrow)]
+    #[serde(borrow, deserialize_with = "optional")]
     pub(crate) metadata: Option<Meta<'a>>,
     #[serde(borrow)]
     pub(crate) spec: Given<PodSpec<'a>>,

@@ -13,6 +13,7 @@ use serde::de::{Deserialize, Deserializer, Error as _, IgnoredAny, MapAccess, Se
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use super::mapped::Mapped;
 use crate::gang::{FieldError, FieldPath};
 
 /// A string, borrowed where the JSON has no escapes. (serde's `borrow` does not reach into
@@ -337,7 +338,7 @@ impl<'de, T: Deserialize<'de>, const MAX: usize> Deserialize<'de> for Several<T,
             fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
                 let mut several = Several::default();
                 while several.sent < MAX {
-                    let Some(item) = seq.next_element()? else {
+                    let Some(Mapped(item)) = seq.next_element()? else {
                         return Ok(several);
                     };
                     several.items.push(item);
@@ -378,7 +379,7 @@ impl<T> DerefMut for Given<T> {
 
 impl<'de, T: Deserialize<'de> + Default> Deserialize<'de> for Given<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let value: Option<T> = Option::deserialize(deserializer)?;
+        let value = optional(deserializer)?;
         Ok(Self {
             present: value.is_some(),
             value: value.unwrap_or_default(),
@@ -406,7 +407,8 @@ impl<'de: 'a, 'a, T: Deserialize<'a> + Default> Deserialize<'de> for Kept<'a, T>
         let raw: Option<&'a RawValue> = Option::deserialize(deserializer)?;
         let value = raw.map(|raw| {
             let deserializer = &mut serde_json::Deserializer::from_str(raw.get());
-            serde_path_to_error::deserialize(deserializer)
+            let read: Result<Mapped<T>, _> = serde_path_to_error::deserialize(deserializer);
+            read.map(|Mapped(value)| value)
         });
         let value = value.transpose().map_err(D::Error::custom)?;
         Ok(Self {
@@ -432,12 +434,59 @@ where
     D: Deserializer<'de>,
     T: Deserialize<'de> + Default,
 {
-    Option::deserialize(deserializer).map(Option::unwrap_or_default)
+    optional(deserializer).map(Option::unwrap_or_default)
+}
+
+/// A part that may be missing, and is no list where it is an object.
+pub(crate) fn optional<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de>,
+{
+    let found: Option<Mapped<T>> = Option::deserialize(deserializer)?;
+    Ok(found.map(|Mapped(found)| found))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Serde would take the items of a list as the fields of an object, and a patch that was made for the
+    /// object does not apply to the list.
+    #[test]
+    fn a_list_is_no_object() {
+        #[derive(Debug, Default, serde::Deserialize)]
+        #[serde(default)]
+        struct Inner<'a> {
+            #[serde(borrow)]
+            name: Text<'a>,
+        }
+        #[derive(Debug, Default, serde::Deserialize)]
+        #[serde(default)]
+        struct Outer<'a> {
+            #[serde(borrow)]
+            given: Given<Inner<'a>>,
+            #[serde(borrow)]
+            several: Several<Inner<'a>, 4>,
+            #[serde(borrow, deserialize_with = "optional")]
+            maybe: Option<Inner<'a>>,
+        }
+        let object = r#"{"given":{"name":"a"},"several":[{"name":"b"}],"maybe":null}"#;
+        let read: Outer = serde_json::from_str(object).unwrap();
+        assert_eq!((&*read.given.name, &*read.several[0].name), ("a", "b"));
+        assert!(read.maybe.is_none());
+        for list in [
+            r#"{"given":["a"]}"#,
+            r#"{"several":[["b"]]}"#,
+            r#"{"maybe":["c"]}"#,
+        ] {
+            let error = serde_json::from_str::<Outer>(list).unwrap_err();
+            assert!(
+                error.to_string().contains("invalid type: sequence"),
+                "{error}"
+            );
+        }
+    }
 
     #[test]
     fn strings_without_escapes_are_borrowed() {

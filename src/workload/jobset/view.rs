@@ -7,7 +7,7 @@ use crate::gang::FieldPath;
 use crate::workload::declaration::SuspendedBy;
 use crate::workload::keys;
 use crate::workload::template::{ExistingLink, PodTemplate};
-use crate::workload::view::{Given, Meta, Present, Scalar, Several, Text, or_default};
+use crate::workload::view::{Given, Meta, Present, Scalar, Several, Text, optional, or_default};
 
 /// `spec.managedBy` of the stock controller; another value means that someone else acts.
 const STOCK_CONTROLLER: &str = "jobset.sigs.k8s.io/jobset-controller";
@@ -113,7 +113,7 @@ pub(crate) struct DependsOn<'a> {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct JobTemplate<'a> {
-    #[serde(borrow)]
+    #[serde(borrow, deserialize_with = "optional")]
     pub(crate) metadata: Option<Meta<'a>>,
     #[serde(borrow)]
     pub(crate) spec: Given<JobSpec<'a>>,
