@@ -2,6 +2,7 @@
 
 use std::io::Write;
 use std::path::Path;
+use std::time::Duration;
 
 use futures::StreamExt as _;
 use json_patch::{Patch, PatchOperation};
@@ -78,6 +79,11 @@ impl From<kube::Error> for Error {
         Self::Api(Box::new(error))
     }
 }
+
+/// An apiserver ends the watches of a CRD that has changed a second later, and until then shows in them
+/// what is created meanwhile without the new fields (customresource_handler.go, 1.37). Muster's own is
+/// one of them: who applies a JobSet as the next command would have no gang until the JobSet changes.
+const OLD_WATCHES: Duration = Duration::from_secs(2);
 
 /// Runs the command against the cluster of the kubeconfig.
 pub async fn run(
@@ -171,6 +177,7 @@ async fn step(
     }
     let patch: api::Patch<()> = api::Patch::Json(patch);
     api.patch(CRD, &PatchParams::default(), &patch).await?;
+    tokio::time::sleep(OLD_WATCHES).await;
     writeln!(out, "{CRD}: written")?;
     Ok(())
 }

@@ -8,14 +8,14 @@ use serde_json::{Value, json};
 
 use super::connect::{self, ConnectError, Failed};
 use super::machine;
+use super::standing::{condition, headline, standing};
 use super::target::{self, Target, Wrong};
 use super::terminal::{Lines, printable};
 use crate::args::{Explain, ExplainOutput};
-use crate::controller::decide::{GangStatus, State};
-use crate::controller::inspect::progress::Progress;
+use crate::controller::decide::GangStatus;
 use crate::controller::inspect::{Answer, Inspected, Inspector};
+use crate::explain::Place;
 use crate::gang::nearest::nearest;
-use crate::workload::Life;
 
 /// More gangs of a workload are counted and not printed.
 const MOST_GANGS: usize = 20;
@@ -201,13 +201,15 @@ fn tell(found: &Inspected, text: &mut Lines) {
         text.space();
         text.add(format_args!(
             "gang {name} ({scheduler}): {}",
-            standing(gang)
+            standing(gang, found.sight)
         ));
         if let Some((reason, message)) = found.told_of(gang) {
             text.add(format_args!("  its condition says: {reason}: {message}"));
-            text.add(format_args!(
-                "  you may not look at everything; what you may look at shows:"
-            ));
+            if !gang.causes.is_empty() {
+                text.add(format_args!(
+                    "  you may not look at everything; what you may look at shows:"
+                ));
+            }
         }
         for (number, cause) in gang.causes.iter().enumerate() {
             text.add(format_args!(
@@ -215,7 +217,12 @@ fn tell(found: &Inspected, text: &mut Lines) {
                 number + 1,
                 cause.reason()
             ));
-            if let Some(step) = cause.next_step(namespace) {
+            let pods = found.pods_of(gang);
+            let place = Place {
+                namespace,
+                pods: &pods,
+            };
+            if let Some(step) = cause.next_step(place) {
                 text.add(format_args!("     next: {step}"));
             }
         }
@@ -233,125 +240,6 @@ fn tell(found: &Inspected, text: &mut Lines) {
         text.space();
         text.add(format_args!("and {} more {gangs}", more + 1));
     }
-}
-
-/// What the workload's condition says, where a look does not find the same: Muster is told more than
-/// whoever looks, or it does not run and this is old.
-pub(super) fn condition(found: &Inspected) -> Option<&(String, String)> {
-    let causes = || found.gangs.iter().flat_map(|gang| &gang.causes);
-    let same = |reason: &str| {
-        let placed = reason == "GangScheduled" && causes().next().is_none();
-        placed || causes().any(|cause| cause.reason() == reason)
-    };
-    let better = found.gangs.iter().any(|gang| found.told_of(gang).is_some());
-    found
-        .told
-        .as_ref()
-        .filter(|(reason, _)| better || !same(reason))
-}
-
-/// The first cause of the first gang that waits, before those that only wait for it, or what the
-/// workload's condition knows better; or how the workload stands.
-pub(super) fn headline(found: &Inspected) -> String {
-    let causes = found.gangs.iter().filter_map(|gang| gang.causes.first());
-    let cause = causes.min_by_key(|cause| cause.follows_another());
-    match (found.life, cause) {
-        (Life::Suspended, _) => match &found.kueue {
-            Some(queue) => format!("suspended: Kueue has not admitted it from the queue {queue:?}"),
-            None if timed_out(found) => {
-                "timed out: Muster has suspended it, because a gang waited too long".to_owned()
-            }
-            None => "suspended".to_owned(),
-        },
-        (Life::Finished, _) => match found.failed.as_deref() {
-            Some("") => "it has failed".to_owned(),
-            Some(why) => format!("it has failed: {why}"),
-            None => "it has ended".to_owned(),
-        },
-        (Life::Deleting, _) => "it is being deleted".to_owned(),
-        (Life::LeftAlone, _) => match &found.manager {
-            Some(manager) => format!(
-                "{manager} runs it (spec.managedBy), so Muster leaves it alone: ask there why it waits"
-            ),
-            None => "another controller runs it: Muster leaves it alone".to_owned(),
-        },
-        (Life::Live, cause) => {
-            let is_placed = |gang: &GangStatus| gang.state == State::Scheduled;
-            let better = found.gangs.iter().find_map(|gang| found.told_of(gang));
-            let better = better.map(|(_, message)| message.to_owned());
-            let cause = better.or(cause.map(ToString::to_string));
-            let told = found.broken.clone().or(cause);
-            told.or(found.refused.clone()).unwrap_or_else(|| {
-                match found.gangs.iter().all(is_placed) {
-                    true => placed(found),
-                    false => "a gang waits for its pods to be made".to_owned(),
-                }
-            })
-        }
-    }
-}
-
-/// Whether it is suspended because a gang waited too long: the condition keeps why.
-fn timed_out(found: &Inspected) -> bool {
-    let told = found.told.as_ref();
-    told.is_some_and(|(reason, _)| reason == "GangTimedOut")
-}
-
-/// How a gang stands, in one word.
-pub(super) fn stands(gang: &GangStatus, progress: Progress) -> &'static str {
-    let quorum = gang.quorum as usize;
-    match gang.state {
-        State::Empty => "Empty",
-        State::Waiting => "Waiting",
-        State::Scheduled if progress.done >= quorum => "Done",
-        State::Scheduled if progress.running + progress.done >= quorum => "Running",
-        State::Scheduled => "Placed",
-    }
-}
-
-/// What may still keep pods from running, which no scheduler can mend.
-fn placed(found: &Inspected) -> String {
-    let imageless: usize = found.gangs.iter().map(|gang| gang.imageless).sum();
-    let mut text = "all gangs are placed".to_owned();
-    if imageless > 0 {
-        let of = format!("kubectl describe pods -n {}", found.namespace);
-        let pods = if imageless == 1 { "pod" } else { "pods" };
-        text += &format!(
-            "; {imageless} {pods} cannot pull an image, which is not a matter of scheduling: {of}"
-        );
-    }
-    if let Some(waits) = &found.barrier {
-        text += &format!("; at the start barrier {waits}");
-    }
-    text
-}
-
-fn standing(gang: &GangStatus) -> String {
-    let GangStatus {
-        bound,
-        size,
-        quorum,
-        live,
-        ..
-    } = gang;
-    let waited = gang
-        .waited
-        .map(|waited| format!(", for {} s", waited.as_secs()));
-    let waited = waited.filter(|_| gang.waits()).unwrap_or_default();
-    let word = match gang.state {
-        State::Empty => "no pod yet",
-        State::Waiting => "waits",
-        State::Scheduled => "placed",
-    };
-    let exist = match size {
-        1 => "pod exists",
-        _ => "pods exist",
-    };
-    let are = |count: usize| if count == 1 { "is" } else { "are" };
-    let (placed, needed) = (are(*bound), are(*quorum as usize));
-    format!(
-        "{word}{waited}; {live} of {size} {exist}, {bound} {placed} placed, {quorum} {needed} needed"
-    )
 }
 
 #[cfg(test)]

@@ -4,12 +4,12 @@ use std::io::Write;
 
 use serde_json::{Value, json};
 
-use super::explain::{condition, headline, stands};
+use super::standing::{condition, headline, stands};
 use super::yaml;
 use crate::controller::decide::GangStatus;
-use crate::controller::inspect::Inspected;
 use crate::controller::inspect::progress::Progress;
-use crate::explain::Cause;
+use crate::controller::inspect::{Inspected, Sight};
+use crate::explain::{Cause, Place};
 
 /// Prints JSON.
 pub(super) fn write_json(value: &Value, out: &mut dyn Write) -> std::io::Result<()> {
@@ -26,7 +26,7 @@ pub(super) fn write_yaml(value: &Value, out: &mut dyn Write) -> std::io::Result<
 pub(super) fn workload(workload: &Inspected) -> Value {
     let gangs = workload.gangs();
     let gangs: Vec<Value> = gangs
-        .map(|(gang, progress)| self::gang(gang, progress, &workload.namespace))
+        .map(|(gang, progress)| self::gang(gang, progress, workload))
         .collect();
     let condition = condition(workload);
     let condition =
@@ -42,31 +42,37 @@ pub(super) fn workload(workload: &Inspected) -> Value {
         "broken": workload.broken,
         "missing": workload.missing,
         "condition": condition,
-        "kueueQueue": workload.kueue,
+        "kueueQueue": workload.kueue.as_ref().map(|queued| &queued.queue),
         "next": workload.resume,
     })
 }
 
-fn gang(gang: &GangStatus, progress: Progress, namespace: &str) -> Value {
+fn gang(gang: &GangStatus, progress: Progress, workload: &Inspected) -> Value {
+    let pods = workload.pods_of(gang);
+    let place = Place {
+        namespace: &workload.namespace,
+        pods: &pods,
+    };
     let cause = |cause: &Cause| {
         json!({
             "reason": cause.reason(),
             "message": cause.to_string(),
             "waitingFor": cause.waits_for(),
-            "next": cause.next_step(namespace),
+            "next": cause.next_step(place),
         })
     };
+    let seen = (workload.sight != Sight::NoPods).then_some(progress);
     let seconds = |time: Option<std::time::Duration>| time.map(|time| time.as_secs());
     json!({
         "name": gang.name,
         "scheduler": gang.scheduler.as_str(),
-        "state": stands(gang, progress),
+        "state": stands(gang, progress, workload.sight),
         "quorum": gang.quorum,
         "size": gang.size,
-        "created": progress.created,
-        "placed": progress.placed,
-        "running": progress.running,
-        "done": progress.done,
+        "created": seen.map(|progress| progress.created),
+        "placed": seen.map(|progress| progress.placed),
+        "running": seen.map(|progress| progress.running),
+        "done": seen.map(|progress| progress.done),
         "ageSeconds": seconds(gang.age),
         "waitedSeconds": seconds(gang.waited.filter(|_| gang.waits())),
         "causes": gang.causes.iter().map(cause).collect::<Vec<_>>(),

@@ -18,6 +18,7 @@ mod report;
 pub mod schedulers;
 mod schema;
 pub mod serve;
+mod standing;
 pub mod status;
 mod strict;
 pub(crate) mod target;

@@ -38,6 +38,51 @@ impl Screen {
     }
 }
 
+/// How large a screen is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Size {
+    pub(super) columns: usize,
+    pub(super) rows: usize,
+}
+
+impl Size {
+    /// That of the terminal which the output goes to, where one says it.
+    pub(super) fn of_output() -> Option<Self> {
+        let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok()?;
+        let (columns, rows) = (usize::from(size.ws_col), usize::from(size.ws_row));
+        (columns > 0 && rows > 0).then_some(Self { columns, rows })
+    }
+}
+
+/// A text in the place of what a screen shows: over it and not after clearing it, which would flicker,
+/// and no more lines than fit, or the first would be gone.
+pub(super) fn paint(text: &str, size: Option<Size>) -> String {
+    let most = size.map_or(usize::MAX, |size| size.rows.saturating_sub(1).max(2));
+    let all = text.lines().count();
+    let shown = if all > most { most - 1 } else { all };
+    let mut painted = "\x1b[H".to_owned();
+    for line in text.lines().take(shown) {
+        let line = size.map_or_else(|| line.to_owned(), |size| clip(line, size.columns));
+        painted.push_str(&format!("{line}\x1b[K\n"));
+    }
+    if shown < all {
+        painted.push_str(&format!("and {} more lines\x1b[K\n", all - shown));
+    }
+    painted.push_str("\x1b[J");
+    painted
+}
+
+/// A line of at most so many characters.
+pub(super) fn clip(line: &str, columns: usize) -> String {
+    match line.chars().count() > columns {
+        true => {
+            let kept = line.chars().take(columns.saturating_sub(1));
+            kept.chain(['…']).collect()
+        }
+        false => line.to_owned(),
+    }
+}
+
 /// The cells of a bar.
 const CELLS: usize = 10;
 
@@ -116,6 +161,25 @@ mod tests {
         let empty = with("NO_COLOR", "");
         assert_eq!(screen(Sink::Terminal, &empty), Screen::Drawn);
         assert_eq!(screen(Sink::Terminal, &[]), Screen::Plain);
+    }
+
+    #[test]
+    fn what_is_painted_fits_the_screen_and_covers_what_was_there() {
+        let size = Size {
+            columns: 5,
+            rows: 4,
+        };
+        assert_eq!(
+            paint("a\nbcdefg\n", Some(size)),
+            "\x1b[Ha\x1b[K\nbcde…\x1b[K\n\x1b[J"
+        );
+        assert_eq!(
+            paint("1\n2\n3\n4\n5\n", Some(size)),
+            "\x1b[H1\x1b[K\n2\x1b[K\nand 3 more lines\x1b[K\n\x1b[J"
+        );
+        assert_eq!(paint("1\n2\n3\n", Some(size)).matches('\n').count(), 3);
+        assert_eq!(paint("bcdefg\n", None), "\x1b[Hbcdefg\x1b[K\n\x1b[J");
+        assert_eq!(clip("bcdefg", 6), "bcdefg");
     }
 
     #[test]

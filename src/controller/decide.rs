@@ -15,6 +15,7 @@ use super::gang_members::{GangMembers, Members};
 use super::gang_objects::{self, GangObjects, InUse};
 pub use super::gang_status::{GangStatus, State};
 use super::gang_status::{left, status, stranded};
+use super::queued::Queued;
 use crate::gang::{Gang, Owner, Part, PartnerRef, Plan, Round, SchedulerKind, TimeoutAction};
 use crate::judge::{self, Judged};
 use crate::scheduler::abilities::{NewRoom, QuorumChange};
@@ -87,10 +88,12 @@ pub struct Actions {
     pub first_quorum: u32,
     /// The workload has ended: its kind.
     pub finished: Option<&'static str>,
+    /// Why it has failed, if so.
+    pub failure: Option<String>,
     /// The workload was suspended now, because a gang waited too long: what to say.
     pub suspended_after: Option<String>,
     /// The queue of Kueue that the workload is in.
-    pub kueue: Option<String>,
+    pub kueue: Option<Queued>,
     /// What was told of a gang that the scheduler does not hold together.
     pub broken: Option<String>,
     /// Why nothing is made, although a gang is asked for.
@@ -99,17 +102,6 @@ pub struct Actions {
     pub timeout: Option<(Duration, TimeoutAction)>,
     /// How its start barrier stands.
     pub barrier: Option<BarrierStatus>,
-}
-
-impl Actions {
-    /// What is wrong with the queue of every gang that waits.
-    pub fn blame(&mut self, why: &str) {
-        for gang in &mut self.gangs {
-            if gang.waits() {
-                gang.evidence.queue = Some(why.to_owned());
-            }
-        }
-    }
 }
 
 /// What is seen of a workload, by gang and by name.
@@ -144,7 +136,7 @@ pub fn decide(seen: &Seen<'_>, cluster: &Snapshot) -> Actions {
         .workload
         .meta()
         .label(crate::workload::keys::KUEUE_QUEUE);
-    actions.kueue = kueue.map(str::to_owned);
+    actions.kueue = kueue.map(Queued::in_queue);
     actions.finished = (asked && life == Life::Finished).then_some(seen.workload.facts().kind.name);
     actions.scheduler = judged.backend.map(|backend| backend.kind());
     actions.first_quorum = judged.plan.parts.first().map_or(0, Part::quorum);

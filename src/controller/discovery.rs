@@ -151,7 +151,11 @@ fn made_where_found(probe: &Probe) -> Option<(&'static str, &'static str)> {
     }
 }
 
-async fn serves(client: &Client, version: &str, resource: &str) -> Result<bool, kube::Error> {
+pub(super) async fn serves(
+    client: &Client,
+    version: &str,
+    resource: &str,
+) -> Result<bool, kube::Error> {
     match client.list_api_group_resources(version).await {
         Ok(list) => Ok(list.resources.iter().any(|r| r.name == resource)),
         Err(kube::Error::Api(status)) if status.code == 404 => Ok(false),

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::num::NonZeroU32;
+use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::jiff::Timestamp;
@@ -10,8 +11,10 @@ use kube::core::{DynamicObject, ObjectMeta};
 use super::gang_members::Members;
 use super::gang_objects::GangObjects;
 use crate::explain::{Cause, Evidence};
-use crate::gang::{Gang, SchedulerKind};
+use crate::gang::ask::PreemptionPolicy;
+use crate::gang::{Ask, Gang, SchedulerKind};
 use crate::scheduler::Scheduler;
+use crate::scheduler::abilities::Support;
 use crate::workload::SeenPod;
 use crate::workload::seen::{Ailment, PodPhase};
 
@@ -31,6 +34,8 @@ pub enum State {
 pub struct GangStatus {
     /// The gang's name.
     pub name: String,
+    /// The part of its workload that it is, as its pods are labelled.
+    pub part: Option<String>,
     /// Whose gang it is.
     pub scheduler: SchedulerKind,
     /// How it stands.
@@ -87,6 +92,7 @@ impl GangStatus {
     pub(super) fn unmade(workload: &str, quorum: u32, scheduler: SchedulerKind) -> Self {
         Self {
             name: workload.to_owned(),
+            part: None,
             scheduler,
             state: State::Empty,
             bound: 0,
@@ -167,6 +173,7 @@ pub(super) fn status(
     let pending = |pod: &&SeenPod| pod.phase == PodPhase::Pending;
     GangStatus {
         name,
+        part: Some(gang.part.name().as_str().to_owned()),
         scheduler: backend.kind(),
         bound,
         quorum: gang.quorum(),
@@ -208,12 +215,21 @@ fn evidence(
         quorum: gang.quorum(),
         live: members.now().filter(|pod| pod.phase.is_live()).count(),
         said: object.and_then(|object| backend.reason(object)),
+        queue: object.and_then(|object| backend.queue_trouble(object)),
         placeholders: backend.placeholders(gang.name().as_str()),
         ..Evidence::default()
     };
+    let heeded = backend.abilities().preemption_policy == Support::Yes;
     let pending = |pod: &&SeenPod| pod.phase == PodPhase::Pending;
     for pod in members.now().filter(pending) {
-        known.note(pod.unscheduled.as_ref(), pod.ask.as_ref());
+        let ask = pod.ask.as_ref().map(|ask| match ask.preemption {
+            PreemptionPolicy::Never if !heeded => Arc::new(Ask {
+                preemption: PreemptionPolicy::Lower,
+                ..Ask::clone(ask)
+            }),
+            _ => Arc::clone(ask),
+        });
+        known.note(pod.unscheduled.as_ref(), ask.as_ref());
     }
     known
 }
@@ -235,8 +251,6 @@ fn since(time: Timestamp) -> Duration {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use super::super::gang_members::GangMembers;
     use super::*;
     use crate::gang::{FieldPath, Identity, Level, Part, PartDraft, PartName, Role, Shape};

@@ -17,22 +17,23 @@ use super::bundles::neighbours::Neighbours;
 use super::cache::by_owner::ByOwner;
 use super::cache::stored::Stored;
 use super::causes::Case;
-use super::decide::{self, Actions, GangStatus, Seen, State};
+use super::decide::{self, Actions, Seen};
 use super::gang_members::Pods;
 use super::mend::nudge::{Sleeper, Sleepers};
-use super::mend::queues::Queues;
 use super::mend::revive::{Revival, Revivals};
 use super::metrics::OfKind;
+use super::needs;
 use super::owners::Owners;
 use super::report::condition::Conditions;
 use super::report::events::{EventPublisher, Refusal, Report};
 use super::revisions::Revisions;
+use super::wanted::{Rounds, Wanted};
 use super::watched_kind::{known_as, object_key};
-use super::witness::{Need, Witnesses};
+use super::witness::Witnesses;
 use super::write::{Done, Error, Outcome, Writer};
 use crate::gang::{Owner, PartnerRef, TimeoutAction, WorkloadRef};
 use crate::workload::facts::Watched;
-use crate::workload::{Facts, Object, SeenPod, Workload};
+use crate::workload::{Facts, Object, SeenPod, Workload, child};
 
 /// A gang whose object's name is taken is looked at this often.
 const BLOCKED: Duration = Duration::from_secs(30);
@@ -57,9 +58,9 @@ pub(super) struct Context {
     pub events: Arc<EventPublisher>,
     pub sleepers: Sleepers,
     pub conditions: Conditions,
-    pub queues: Queues,
     pub revivals: Arc<Revivals>,
     pub revisions: Arc<Revisions>,
+    pub rounds: Arc<Rounds>,
     pub backoffs: Arc<Backoffs>,
     pub owners: Owners,
     pub metrics: OfKind,
@@ -133,19 +134,24 @@ pub(super) async fn look(workload: Arc<Stored>, context: Arc<Context>) -> Result
         scheduler: *scheduler,
     });
     context.sleepers.set(uid, sleepers.collect());
-    if let Some(queue) = &actions.queue
-        && let Ok(Some(trouble)) = context.queues.trouble(queue).await
-    {
-        actions.blame(&trouble);
-    }
+    actions.failure = actions.finished.and_then(|_| workload.failure());
+    let (now, round) = (Timestamp::now(), child::round(view.meta()));
+    let begun = context.rounds.note(uid, round, now);
     let case = Case {
         workload: view,
         namespace,
         pods: &pods,
         makers: &[],
-        now: Timestamp::now(),
+        wanted: match needs::of(&actions).is_empty() {
+            true => Wanted::Unknown,
+            false => Wanted::of(&workload).not_before(begun),
+        },
+        now,
     };
     let (witnesses, client) = (&context.witnesses, context.writer.client());
+    // Before they are asked: what they say from then on has the workload looked at again. And after
+    // it, since what they say may show that more is needed.
+    context.witness(&workload, &actions);
     case.explain(&mut actions, witnesses, client).await;
     context.witness(&workload, &actions);
     context.events.wrote(&workload, &done, &actions.gangs).await;
@@ -207,18 +213,6 @@ pub(super) fn resume(facts: &Facts, workload: &Stored) -> String {
     format!("kubectl patch {kind} {name} -n {namespace} --type merge -p '{patch}'")
 }
 
-/// What is needed to say why gangs wait: the room only where a pod waits for a node.
-fn need(actions: &Actions) -> Option<Need> {
-    let open = |gang: &GangStatus| gang.state != State::Scheduled;
-    let mut open = actions.gangs.iter().filter(|gang| open(gang)).peekable();
-    let waits = actions.unmade || open.peek().is_some();
-    let room = open.any(|gang| !gang.pending.is_empty());
-    waits.then_some(match room {
-        true => Need::Room,
-        false => Need::Refusals,
-    })
-}
-
 impl Context {
     fn is_filled(&self) -> bool {
         let pods = self.pods.is_filled() && self.waiters.is_filled();
@@ -232,13 +226,14 @@ impl Context {
 
     /// What is watched only while a gang waits.
     fn witness(&self, workload: &Stored, actions: &Actions) {
-        match need(actions) {
-            Some(need) => {
+        let needs = needs::of(actions);
+        match needs.is_empty() {
+            true => self.witnesses.done(workload.uid()),
+            false => {
                 let of = WorkloadRef::new(workload.namespace(), workload.name());
                 let workload_ref = PartnerRef::new(self.facts.kind.name, of);
-                self.witnesses.wait(workload.uid(), workload_ref, need);
+                self.witnesses.wait(workload.uid(), workload_ref, needs);
             }
-            None => self.witnesses.done(workload.uid()),
         }
     }
 

@@ -11,7 +11,8 @@
 //!   `standing`: what they agreed on, for admission.
 //! - [`bundles`]: gangs that start together with gangs of other workloads.
 //! - [`barriers`]: start barriers: who has come, and what opens them.
-//! - `causes`: why gangs wait, and `witness`: what is watched only while one does.
+//! - `causes`: why gangs wait, `witness`: what is watched only while one does, and `needs`: for whom;
+//!   `wanted`: since when.
 //! - [`inspect`]: a look from outside, for the command line.
 //! - `report`: events and the condition.
 //! - `metrics`: what is counted of all this.
@@ -35,13 +36,16 @@ mod look;
 mod mend;
 mod metrics;
 mod namespaces;
+mod needs;
 pub mod observe;
 mod owners;
 mod pod_gangs;
+pub(crate) mod queued;
 mod report;
 pub(crate) mod revisions;
 mod run;
 mod standing;
+mod wanted;
 mod watched_kind;
 mod witness;
 mod write;

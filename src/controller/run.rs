@@ -25,7 +25,6 @@ use super::discovery::Found;
 use super::gang_objects;
 use super::look::{self, Context};
 use super::mend::nudge::Sleepers;
-use super::mend::queues::Queues;
 use super::mend::revive::Revivals;
 use super::metrics::OfKind;
 use super::observe::{self, WatchedPod};
@@ -34,6 +33,7 @@ use super::pod_gangs::{self, PodGangs};
 use super::report::condition::Conditions;
 use super::report::events::EventPublisher;
 use super::revisions::Revisions;
+use super::wanted::Rounds;
 use super::watched_kind;
 use super::witness::Witnesses;
 use super::write::{Writer, resource};
@@ -72,6 +72,7 @@ pub(super) async fn run(shared: Shared, found: &Found, facts: &'static Facts) {
     let events = Arc::new(EventPublisher::new(client.clone(), kind.clone()));
     let revivals = Arc::new(Revivals::default());
     let revisions = Arc::new(Revisions::default());
+    let rounds = Arc::new(Rounds::default());
     let backoffs = Arc::new(Backoffs::default());
     let pods = Arc::new(ByOwner::default());
     let waiters = Arc::new(ByOwner::default());
@@ -88,16 +89,18 @@ pub(super) async fn run(shared: Shared, found: &Found, facts: &'static Facts) {
             watch::<Stored>(&client, &kind, watched_kind::workloads(facts)).boxed()
         }
     };
+    let memories = Memories {
+        facts,
+        events: Arc::clone(&events),
+        revivals: Arc::clone(&revivals),
+        revisions: Arc::clone(&revisions),
+        rounds: Arc::clone(&rounds),
+        backoffs: Arc::clone(&backoffs),
+        witnesses: Arc::clone(&witnesses),
+        metrics: metrics.clone(),
+    };
     let stream = stream
-        .inspect(forget_deleted(
-            facts,
-            Arc::clone(&events),
-            Arc::clone(&revivals),
-            Arc::clone(&revisions),
-            Arc::clone(&backoffs),
-            Arc::clone(&witnesses),
-            metrics.clone(),
-        ))
+        .inspect(memories.forget_deleted())
         .reflect(writer)
         .inspect({
             let neighbours = Arc::clone(&neighbours);
@@ -186,8 +189,8 @@ pub(super) async fn run(shared: Shared, found: &Found, facts: &'static Facts) {
         conditions: Conditions::default(),
         revivals,
         revisions,
+        rounds,
         backoffs,
-        queues: Queues::new(client.clone()),
         owners: Owners::new(client.clone()),
         neighbours,
         writer: Writer::new(client.clone(), kind, facts),
@@ -292,40 +295,54 @@ fn workload_of(
     Some(ObjectRef::new_with(name, kind.clone()).within(&namespace))
 }
 
-/// Forgets what was told and seen of workloads that are deleted: they are never looked at again. A
-/// list that does not show a workload says so too.
-fn forget_deleted(
+/// What is remembered of the workloads of a kind, by uid.
+struct Memories {
     facts: &'static Facts,
     events: Arc<EventPublisher>,
     revivals: Arc<Revivals>,
     revisions: Arc<Revisions>,
+    rounds: Arc<Rounds>,
     backoffs: Arc<Backoffs>,
     witnesses: Arc<Witnesses>,
     metrics: OfKind,
-) -> impl FnMut(&watcher::Result<Event<Stored>>) {
-    let mut listed = HashSet::new();
-    move |event| match event {
-        Ok(Event::Delete(workload)) => {
-            events.forget(workload.uid());
-            revivals.forget(workload.uid());
-            revisions.forget(workload.uid());
-            backoffs.succeeded(workload.uid());
-            witnesses.done(workload.uid());
-            metrics.forget(workload.uid());
+}
+
+impl Memories {
+    fn forget(&self, uid: &str) {
+        self.events.forget(uid);
+        self.revivals.forget(uid);
+        self.revisions.forget(uid);
+        self.rounds.forget(uid);
+        self.backoffs.succeeded(uid);
+        self.witnesses.done(uid);
+        self.metrics.forget(uid);
+    }
+
+    fn keep_only(&self, uids: &HashSet<String>) {
+        self.events.keep_only(uids);
+        self.revivals.keep_only(uids);
+        self.revisions.keep_only(uids);
+        self.rounds.keep_only(uids);
+        self.backoffs.keep_only(uids);
+        self.witnesses.keep_only(self.facts.kind.name, uids);
+        self.metrics.keep_only(uids);
+    }
+
+    /// Forgets what was told and seen of workloads that are deleted: they are never looked at again. A
+    /// list that does not show a workload says so too.
+    fn forget_deleted(self) -> impl FnMut(&watcher::Result<Event<Stored>>) {
+        let mut listed = HashSet::new();
+        move |event| match event {
+            Ok(Event::Delete(workload)) => self.forget(workload.uid()),
+            Ok(Event::Init) => listed.clear(),
+            Ok(Event::InitApply(workload)) => {
+                listed.insert(workload.uid().to_owned());
+            }
+            Ok(Event::InitDone) => {
+                self.keep_only(&listed);
+                listed = HashSet::new();
+            }
+            Ok(Event::Apply(_)) | Err(_) => {}
         }
-        Ok(Event::Init) => listed.clear(),
-        Ok(Event::InitApply(workload)) => {
-            listed.insert(workload.uid().to_owned());
-        }
-        Ok(Event::InitDone) => {
-            events.keep_only(&listed);
-            revivals.keep_only(&listed);
-            revisions.keep_only(&listed);
-            backoffs.keep_only(&listed);
-            witnesses.keep_only(facts.kind.name, &listed);
-            metrics.keep_only(&listed);
-            listed = HashSet::new();
-        }
-        Ok(Event::Apply(_)) | Err(_) => {}
     }
 }

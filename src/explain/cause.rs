@@ -5,6 +5,7 @@ use super::fit::Fit;
 use super::nodes::Exclusion;
 use super::refusal::{Refusal, Refuser};
 use super::words::Obstacle;
+use crate::scheduler::queue::{QueueTrouble, Wrong};
 
 /// Why a gang waits.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,8 +42,8 @@ pub enum Cause {
     },
     /// Another gang of its bundle is not ready.
     Partner(String),
-    /// Nothing starts from its queue.
-    Queue(String),
+    /// It does not start from its queue.
+    Queue(QueueTrouble),
     /// A claim of a volume that it mounts does not exist.
     ClaimMissing(String),
     /// Too little of a resource on the nodes that may be used.
@@ -103,7 +104,10 @@ impl Cause {
             Self::Stranded(_) => "MembersFinished",
             Self::Gated { .. } => "SchedulingGated",
             Self::Partner(_) => "BundleIncomplete",
-            Self::Queue(_) => "QueueUnusable",
+            Self::Queue(trouble) => match trouble.wrong {
+                Wrong::Absent | Wrong::NotOpen(_) => "QueueUnusable",
+                Wrong::Full(_) => "QueueFull",
+            },
             Self::ClaimMissing(_) => "VolumeClaimMissing",
             Self::NoRoom(_) => "InsufficientResources",
             Self::Excluded { by, .. } => match by {

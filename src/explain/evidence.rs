@@ -7,6 +7,8 @@ use super::fit::Fit;
 use super::refusal::Refusal;
 use super::words::{Obstacle, obstacles};
 use crate::gang::ask::{Ask, Unscheduled};
+use crate::gang::resources::ResourceList;
+use crate::scheduler::queue::QueueTrouble;
 
 /// So many causes are told.
 const TOLD: usize = 3;
@@ -40,7 +42,7 @@ pub struct Evidence {
     /// Which other gang of the bundle is not ready.
     pub partner: Option<String>,
     /// What is wrong with the queue.
-    pub queue: Option<String>,
+    pub queue: Option<QueueTrouble>,
     /// Why members that have finished keep the others from starting.
     pub stranded: Option<String>,
     /// What the controllers of its pods were told, the last first.
@@ -74,6 +76,23 @@ impl Evidence {
         if let Some(ask) = ask {
             count(&mut self.asks, ask, |a, b| Arc::ptr_eq(a, b) || a == b);
         }
+    }
+
+    /// Whether fewer members exist than are needed.
+    pub(crate) fn lacks(&self) -> bool {
+        self.live < self.quorum as usize
+    }
+
+    /// What so many of the members that wait ask for together; nothing where no quantity holds it.
+    pub(crate) fn needs(&self, pods: u32) -> Option<ResourceList> {
+        let (mut sum, mut left) = (ResourceList::default(), pods);
+        for (ask, count) in &self.asks {
+            let counted = left.min(*count);
+            left -= counted;
+            sum.checked_add_times(&ask.requests, u64::from(counted))
+                .ok()?;
+        }
+        Some(sum)
     }
 
     /// What the scheduler says, in its own words: of a pod, where that says more.
@@ -124,7 +143,7 @@ fn count<T: Clone>(counts: &mut Vec<(T, u32)>, one: &T, same: impl Fn(&T, &T) ->
 /// Why a gang waits: what must be mended first first, and at most three.
 pub fn causes(known: &Evidence) -> Vec<Cause> {
     let mut causes = Vec::new();
-    let lacks = known.live < known.quorum as usize;
+    let lacks = known.lacks();
     if known.unlinked > 0 && lacks {
         causes.push(Cause::Unlinked {
             pods: known.unlinked,

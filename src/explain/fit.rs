@@ -72,13 +72,21 @@ pub enum How {
     },
 }
 
-/// The nodes that may be used would not hold the gang if they were empty.
+/// The nodes that may be used would not hold the gang if others gave their room.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Small {
-    /// How many of those that are needed would fit.
-    pub fits: u32,
-    /// What the nodes have in all of what is short, where that says it.
-    pub total: Option<Quantity>,
+pub enum Small {
+    /// Not if they were empty.
+    Empty {
+        /// How many of those that are needed would fit.
+        fits: u32,
+        /// What the nodes have in all of what is short, where that says it.
+        total: Option<Quantity>,
+    },
+    /// Not without the pods of other workloads: its own has some of the room.
+    WithoutOthers {
+        /// How many of those that are needed would fit.
+        fits: u32,
+    },
 }
 
 /// What it would help to take the room of pods of lower priority. Only what is counted: whether a

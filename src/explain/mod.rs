@@ -26,3 +26,4 @@ pub mod words;
 
 pub use cause::Cause;
 pub use evidence::{Answer, Evidence, causes};
+pub use text::Place;

@@ -3,19 +3,22 @@
 //! The words are Kubernetes' own (1.37: `plugin/pkg/admission/...`) and the same for every controller;
 //! each puts its own words before them.
 
+use std::collections::BTreeMap;
+
 use k8s_openapi::jiff::Timestamp;
 
-/// A creation that was refused.
+/// Of so many events it is known when they were told.
+const MOST_TIMES: usize = 32;
+
+/// Creations of one controller that were refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
     /// Who refuses.
     pub by: Refuser,
     /// In the words of whoever refuses, without those of the controller.
     pub words: String,
-    /// When it was refused first.
-    pub since: Option<Timestamp>,
-    /// When it was refused last.
-    pub at: Option<Timestamp>,
+    /// When, of each event: first, and last. A message that names the pod is another event each time.
+    times: BTreeMap<Timestamp, Timestamp>,
 }
 
 /// Who refuses a pod.
@@ -62,15 +65,44 @@ const KNOWN: [(&str, Refuser); 14] = [
 ];
 
 impl Refusal {
-    /// Reads the message of an event.
+    /// Reads the message of an event, that was told first and last at these times.
     pub fn read(message: &str, since: Option<Timestamp>, at: Option<Timestamp>) -> Self {
         let mut known = KNOWN.iter();
         let by = known.find(|(words, _)| message.contains(words));
         Self {
             by: by.map_or(Refuser::Other, |(_, by)| *by),
             words: without_controller(message).to_owned(),
-            since,
-            at,
+            times: since.or(at).zip(at.or(since)).into_iter().collect(),
+        }
+    }
+
+    /// When it was refused last.
+    pub fn at(&self) -> Option<Timestamp> {
+        self.times.values().max().copied()
+    }
+
+    /// When it was refused first, not counting what was before `start`.
+    pub fn since(&self, start: Timestamp) -> Option<Timestamp> {
+        let mut times = self.times.iter();
+        let first = times.find(|(_, last)| **last >= start);
+        first.map(|(first, _)| (*first).max(start))
+    }
+
+    /// Adds what the same controller was told at another time; the later words are kept.
+    pub fn join(&mut self, other: Self) {
+        if other.at() >= self.at() {
+            (self.by, self.words) = (other.by, other.words);
+        }
+        for (first, last) in other.times {
+            let known = self.times.entry(first).or_insert(last);
+            *known = last.max(*known);
+        }
+        // Of many, the oldest two become one.
+        while self.times.len() > MOST_TIMES
+            && let (Some((first, one)), Some((_, next))) =
+                (self.times.pop_first(), self.times.pop_first())
+        {
+            self.times.insert(first, one.max(next));
         }
     }
 }
@@ -90,6 +122,39 @@ fn without_controller(message: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Else a timeout would begin again with each pod of another name that is refused.
+    #[test]
+    fn pods_are_refused_since_the_first_of_them_was_and_not_since_before_a_start() {
+        let second = |second: i64| Timestamp::from_second(1_000 + second).unwrap();
+        let event = |pod: &str, first, last| {
+            let words = format!("exceeded quota: {pod}");
+            Refusal::read(&words, Some(second(first)), Some(second(last)))
+        };
+        for order in [[0, 1, 2], [2, 0, 1], [2, 1, 0]] {
+            let events = [event("a", 0, 0), event("b", 10, 30), event("c", 31, 31)];
+            let mut joined = events[order[0]].clone();
+            order[1..]
+                .iter()
+                .for_each(|index| joined.join(events[*index].clone()));
+            assert_eq!(joined.words, "exceeded quota: c");
+            assert_eq!(joined.at(), Some(second(31)));
+            let since = |start| joined.since(second(start));
+            assert_eq!(since(-9), Some(second(0)));
+            assert_eq!(since(1), Some(second(10)));
+            assert_eq!(since(20), Some(second(20)), "it went on then");
+            assert_eq!(since(31), Some(second(31)));
+            assert_eq!(since(32), None);
+        }
+        // One that is told again is the same event.
+        let mut again = event("a", 0, 0);
+        again.join(event("a", 0, 40));
+        assert_eq!(again.since(second(20)), Some(second(20)));
+        let mut many = event("x", 0, 0);
+        (1..500).for_each(|at| many.join(event("x", at, at)));
+        assert_eq!(many.times.len(), MOST_TIMES);
+        assert_eq!(many.since(second(-1)), Some(second(0)));
+    }
 
     #[test]
     fn who_refuses_a_pod_is_read_from_the_words_of_kubernetes() {

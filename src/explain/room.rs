@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use super::nodes::NodeRoom;
 use crate::gang::resources::ResourceList;
+pub use count::Own;
 
 /// Nodes and pods beyond these are not kept: what is said then counts a part of the cluster.
 const MOST_NODES: usize = 20_000;

@@ -7,6 +7,7 @@ use super::nodes::Exclusion;
 use super::refusal::Refuser;
 use super::words::Obstacle;
 use crate::gang::quantity::Quantity;
+use crate::scheduler::queue::Wrong;
 
 impl Cause {
     /// What it waits for, in a few words.
@@ -47,7 +48,10 @@ impl Cause {
             Self::Stranded(_) => "pods that have finished",
             Self::Gated { .. } => "a scheduling gate",
             Self::Partner(_) => "its bundle",
-            Self::Queue(_) => "its queue",
+            Self::Queue(trouble) => match trouble.wrong {
+                Wrong::Absent | Wrong::NotOpen(_) => "its queue",
+                Wrong::Full(_) => "room in its queue",
+            },
             Self::ClaimMissing(_) => "a volume claim",
             Self::NoRoom(_) => "room",
             Self::Excluded { by, .. } => match by {

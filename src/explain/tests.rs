@@ -8,9 +8,12 @@ use super::evidence::{Answer, Evidence, causes};
 use super::fit::How;
 use super::nodes::{NodeRoom, Taint};
 use super::refusal::Refusal;
-use super::room::{Held, Room};
+use super::room::{Held, Own, Room};
+use super::text::Place;
 use crate::gang::Unscheduled;
 use crate::gang::ask::{Ask, AskingSpec};
+use crate::gang::quantity::Quantity;
+use crate::scheduler::queue::{Full, Left, QueueTrouble, Wrong};
 
 /// What one pod asks: so many CPUs, and this.
 fn ask(cpu: &str, rest: Value) -> Arc<Ask> {
@@ -45,9 +48,16 @@ fn gang(room: &Room, ask: Arc<Ask>) -> Evidence {
     Evidence {
         quorum: 9,
         live: 9,
-        fit: Some(room.fit(&asks, 9, None)),
+        fit: Some(room.fit(&asks, 9, Own::default())),
         asks,
         ..Evidence::default()
+    }
+}
+
+fn placeholders(prefix: &str) -> Own<'_> {
+    Own {
+        placeholders: Some(prefix),
+        ..Own::default()
     }
 }
 
@@ -109,7 +119,7 @@ fn nobody_is_said_to_hold_what_empty_nodes_would_not_have() {
     // What they have in all would do, but not in these pieces.
     let asks = [(ask("2500m", json!({})), 3)];
     let known = Evidence {
-        fit: Some(room.fit(&asks, 3, None)),
+        fit: Some(room.fit(&asks, 3, Own::default())),
         ..gang(&room, ask("1", json!({})))
     };
     assert_eq!(
@@ -143,7 +153,10 @@ fn what_is_kept_for_a_gang_is_not_said_to_be_held() {
     room.pod("1", held("a", "4", "ml/tg-train-0-workers-x"));
     room.pod("2", held("a", "1", "ml/train-b"));
     let asks = [(ask("1", json!({})), 9)];
-    let lacking = room.fit(&asks, 9, Some("ml/tg-train-0-")).lacking.unwrap();
+    let lacking = room
+        .fit(&asks, 9, placeholders("ml/tg-train-0-"))
+        .lacking
+        .unwrap();
     let holders: Vec<&str> = lacking.holders.iter().map(|(name, _)| &**name).collect();
     assert_eq!(holders, ["ml/train-b"]);
 }
@@ -164,12 +177,16 @@ fn a_node_with_what_is_said_to_be_needed_lets_the_gang_fit() {
             room.node(name, node(cpu));
         }
         room.pod("1", held("c", "900m", "ml/train-b"));
-        let fit = room.fit(&asks, needed, None);
+        let fit = room.fit(&asks, needed, Own::default());
         let short = fit.lacking.unwrap().short.unwrap();
         assert_eq!(short.how, How::By(told.parse().unwrap()), "{asks:?}");
         assert!(fit.fits < needed);
         room.node("more", node(told));
-        assert_eq!(room.fit(&asks, needed, None).fits, needed, "{asks:?}");
+        assert_eq!(
+            room.fit(&asks, needed, Own::default()).fits,
+            needed,
+            "{asks:?}"
+        );
     }
 }
 
@@ -183,7 +200,12 @@ fn roles_that_use_the_same_nodes_need_together_what_is_said() {
         (ask("2", json!({})), 2),
         (ask("1", other), 1),
     ];
-    let short = room.fit(&asks, 5, None).lacking.unwrap().short.unwrap();
+    let short = room
+        .fit(&asks, 5, Own::default())
+        .lacking
+        .unwrap()
+        .short
+        .unwrap();
     assert_eq!(short.how, How::By("7".parse().unwrap()));
 }
 
@@ -193,7 +215,7 @@ fn room_that_the_gang_itself_leaves_scattered_is_not_called_enough() {
     for name in ["a", "b"] {
         room.node(name, node("3"));
     }
-    let fit = room.fit(&[(ask("2", json!({})), 3)], 3, None);
+    let fit = room.fit(&[(ask("2", json!({})), 3)], 3, Own::default());
     let how = How::Scattered {
         one: "2".parse().unwrap(),
     };
@@ -223,7 +245,7 @@ fn room_that_is_scattered_is_not_called_enough() {
         room.pod(name, held(name, "2", "ml/train-b"));
     }
     let known = Evidence {
-        fit: Some(room.fit(&[(ask("2", json!({})), 1)], 1, None)),
+        fit: Some(room.fit(&[(ask("2", json!({})), 1)], 1, Own::default())),
         ..gang(&room, ask("2", json!({})))
     };
     let (_, text) = first(&known);
@@ -256,7 +278,7 @@ fn nodes_that_a_selector_wants_and_a_taint_keeps_are_named_before_the_others() {
     assert_eq!(text, "it does not tolerate the taint gpu=only of 1 node");
     let tolerates = json!({"nodeSelector": {"pool": "a100"},
         "tolerations": [{"key": "gpu", "operator": "Exists"}]});
-    let fit = room.fit(&[(ask("1", tolerates), 9)], 9, None);
+    let fit = room.fit(&[(ask("1", tolerates), 9)], 9, Own::default());
     assert_eq!(fit.fits, 9);
     let cordoned = NodeRoom {
         cordoned: true,
@@ -334,8 +356,8 @@ fn what_keeps_room_for_a_gang_is_not_held_by_others() {
     room.node("a", node("3"));
     room.pod("1", held("a", "2", "ml/tg-train-0-workers-x"));
     let asks = [(ask("1", json!({})), 3)];
-    assert_eq!(room.fit(&asks, 3, None).fits, 1);
-    assert_eq!(room.fit(&asks, 3, Some("ml/tg-train-0-")).fits, 3);
+    assert_eq!(room.fit(&asks, 3, Own::default()).fits, 1);
+    assert_eq!(room.fit(&asks, 3, placeholders("ml/tg-train-0-")).fits, 3);
 }
 
 #[test]
@@ -405,7 +427,7 @@ fn a_pod_that_no_node_could_hold_is_not_told_whom_to_preempt() {
         (ask("1", json!({"priority": 1})), 1),
         (ask("1", json!({})), 1),
     ];
-    let fit = room.fit(&asks, 2, None);
+    let fit = room.fit(&asks, 2, Own::default());
     assert_eq!(fit.lacking.unwrap().preemption, None);
 }
 
@@ -448,4 +470,115 @@ fn pods_without_a_link_are_told_to_be_deleted() {
     );
     known.unlinked = 1;
     assert!(first(&known).1.ends_with("delete it to have it made again"));
+}
+
+/// Nothing of it would be placed if there were room.
+#[test]
+fn a_queue_that_is_full_comes_before_nodes_that_are() {
+    let mut known = gang(&Room::default(), ask("1", json!({})));
+    let trouble = |wrong| QueueTrouble {
+        queue: "team".to_owned(),
+        resource: Some("queues.example.com".to_owned()),
+        wrong,
+    };
+    let full = |asked: i64, left| {
+        let full = Full {
+            resource: "cpu".to_owned(),
+            asked: Quantity::from_units(asked),
+            left,
+        };
+        Some(trouble(Wrong::Full(Some(full))))
+    };
+    let [limit, used] = [4, 2].map(Quantity::from_units);
+    let of = Left::ForGang { limit, used };
+    for (queue, reason, text) in [
+        (
+            full(3, of),
+            "QueueFull",
+            "queue \"team\" is full: of 4 CPU that it may hold 2 are in use, and the gang needs 3 \
+             more",
+        ),
+        (
+            full(5, of),
+            "QueueFull",
+            "queue \"team\" is too small: it may hold 4 CPU, and the gang needs 5",
+        ),
+        (
+            full(3, Left::ForOnePod(Quantity::from_units(1))),
+            "QueueFull",
+            "queue \"team\" is full: 1 CPU is left in it, and a pod asks for 3",
+        ),
+        (
+            Some(trouble(Wrong::Full(None))),
+            "QueueFull",
+            "queue \"team\" is full",
+        ),
+        (
+            Some(trouble(Wrong::Absent)),
+            "QueueUnusable",
+            "queue \"team\" does not exist",
+        ),
+        (
+            Some(trouble(Wrong::NotOpen("closed".to_owned()))),
+            "QueueUnusable",
+            "queue \"team\" is closed",
+        ),
+    ] {
+        known.queue = queue;
+        assert_eq!(first(&known), (reason, text.to_owned()));
+    }
+    let place = Place {
+        namespace: "ml",
+        pods: "app=train",
+    };
+    let step = causes(&known)[0].next_step(place);
+    assert_eq!(
+        step.as_deref(),
+        Some("kubectl get queues.example.com team -o yaml")
+    );
+}
+
+#[test]
+fn what_so_many_pods_need_together_is_summed_up() {
+    let asks = vec![(ask("2", json!({})), 2), (ask("1", json!({})), 5)];
+    let known = Evidence {
+        asks,
+        ..Evidence::default()
+    };
+    let cpu = |pods| known.needs(pods).unwrap().get("cpu");
+    assert_eq!(cpu(3), Some(Quantity::from_units(5)));
+    assert_eq!(cpu(9), Some(Quantity::from_units(9)));
+    assert!(cpu(0).is_none_or(Quantity::is_zero));
+}
+
+/// Its own pods are not asked to go, and nobody is sent to them.
+#[test]
+fn a_gang_that_is_partly_placed_is_not_told_that_its_own_workload_holds_the_room() {
+    let mut room = Room::default();
+    room.node("a", node("4"));
+    room.pod("1", held("a", "2", "ml/train"));
+    room.pod("2", held("a", "2", "ml/train-b"));
+    let own = Own {
+        workload: Some("ml/train"),
+        ..Own::default()
+    };
+    let told = |needed: u32| {
+        let asks = vec![(ask("1", json!({})), needed)];
+        let known = Evidence {
+            quorum: needed + 2,
+            live: needed as usize + 2,
+            fit: Some(room.fit(&asks, needed, own)),
+            asks,
+            ..Evidence::default()
+        };
+        first(&known).1
+    };
+    assert_eq!(
+        told(2),
+        "0 of 2 pods fit; 2 more CPU are needed (held by ml/train-b)"
+    );
+    assert_eq!(
+        told(3),
+        "0 of 3 pods fit; 3 more CPU are needed (without pods of other workloads 2 would fit)"
+    );
 }

@@ -4,12 +4,13 @@ use std::fmt;
 
 use super::amount::Resource;
 use super::cause::Cause;
-use super::fit::{Fit, How, Lacking, Preemption};
+use super::fit::{Fit, How, Lacking, Preemption, Small};
 use super::nodes::Exclusion;
 use super::refusal::Refuser;
 use super::words::Obstacle;
 use crate::gang::ask::{Ask, PreemptionPolicy};
 use crate::gang::quantity::Quantity;
+use crate::scheduler::queue::{Full, Left, QueueTrouble, Wrong};
 
 impl fmt::Display for Cause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -35,9 +36,8 @@ impl fmt::Display for Cause {
             Self::PodsMissing { live, quorum } => {
                 write!(f, "only {live} of {quorum} pods exist")
             }
-            Self::Stranded(why) | Self::Partner(why) | Self::Queue(why) | Self::NotBegun(why) => {
-                f.write_str(why)
-            }
+            Self::Stranded(why) | Self::Partner(why) | Self::NotBegun(why) => f.write_str(why),
+            Self::Queue(trouble) => queue(f, trouble),
             Self::Gated { pods } => write!(
                 f,
                 "{pods} {} by a scheduling gate",
@@ -66,6 +66,41 @@ impl fmt::Display for Cause {
             Self::SchedulerSays(words) => write!(f, "the scheduler says: {words}"),
             Self::Unknown => f.write_str("the scheduler has not said why"),
         }
+    }
+}
+
+fn queue(f: &mut fmt::Formatter<'_>, trouble: &QueueTrouble) -> fmt::Result {
+    write!(f, "queue {:?} ", trouble.queue)?;
+    match &trouble.wrong {
+        Wrong::Absent => f.write_str("does not exist"),
+        Wrong::NotOpen(state) => write!(f, "is {state}"),
+        Wrong::Full(None) => f.write_str("is full"),
+        Wrong::Full(Some(full)) => full_queue(f, full),
+    }
+}
+
+fn full_queue(f: &mut fmt::Formatter<'_>, full: &Full) -> fmt::Result {
+    let resource = Resource(&full.resource);
+    let asked = resource.number(full.asked);
+    match full.left {
+        Left::ForGang { limit, .. } if full.asked > limit => write!(
+            f,
+            "is too small: it may hold {} {resource}, and the gang needs {asked}",
+            resource.number(limit)
+        ),
+        Left::ForGang { limit, used } => write!(
+            f,
+            "is full: of {} {resource} that it may hold {} {} in use, and the gang needs {asked} more",
+            resource.number(limit),
+            resource.number(used),
+            are(used),
+        ),
+        Left::ForOnePod(left) => write!(
+            f,
+            "is full: {} {resource} {} left in it, and a pod asks for {asked}",
+            resource.number(left),
+            are(left),
+        ),
     }
 }
 
@@ -115,12 +150,19 @@ impl fmt::Display for Nodes<'_> {
 /// Who has it; or that it would not help if they gave it.
 fn holders(lacking: &Lacking, resource: &Resource<'_>) -> String {
     if let Some(small) = &lacking.small {
-        return match (small.total, small.fits) {
-            (Some(total), _) => {
-                let total = resource.number(total);
+        return match small {
+            Small::Empty {
+                total: Some(total), ..
+            } => {
+                let total = resource.number(*total);
                 format!(" (usable nodes have {total} {resource} in all)")
             }
-            (None, fits) => format!(" (usable nodes would hold {fits} even if they were empty)"),
+            Small::Empty { fits, total: None } => {
+                format!(" (usable nodes would hold {fits} even if they were empty)")
+            }
+            Small::WithoutOthers { fits } => {
+                format!(" (without pods of other workloads {fits} would fit)")
+            }
         };
     }
     let names: Vec<&str> = lacking.holders.iter().map(|(name, _)| &**name).collect();
@@ -267,10 +309,21 @@ fn say_obstacle(f: &mut fmt::Formatter<'_>, obstacle: &Obstacle) -> fmt::Result 
     })
 }
 
+/// Where the pods of a gang are.
+#[derive(Debug, Clone, Copy)]
+pub struct Place<'a> {
+    /// Their namespace.
+    pub namespace: &'a str,
+    /// The label selector that finds them, and no others.
+    pub pods: &'a str,
+}
+
 impl Cause {
     /// What to type next, where a command helps.
-    pub fn next_step(&self, namespace: &str) -> Option<String> {
-        let pods = format!("kubectl get pods -n {namespace} --field-selector spec.nodeName=");
+    pub fn next_step(&self, place: Place<'_>) -> Option<String> {
+        let Place { namespace, pods } = place;
+        let pods =
+            format!("kubectl get pods -n {namespace} -l {pods} --field-selector spec.nodeName=");
         Some(match self {
             Self::PodsRefused { refusal, .. } => match refusal.by {
                 Refuser::Quota => format!("kubectl describe resourcequota -n {namespace}"),
@@ -307,6 +360,16 @@ impl Cause {
                 _ => pods,
             },
             Self::Unheard { .. } => "kubectl get pods -A | grep scheduler".to_owned(),
+            Self::Queue(QueueTrouble {
+                queue,
+                resource: Some(resource),
+                wrong,
+            }) => match wrong {
+                Wrong::Absent => format!("kubectl get {resource}"),
+                Wrong::NotOpen(_) | Wrong::Full(_) => {
+                    format!("kubectl get {resource} {queue} -o yaml")
+                }
+            },
             Self::Stranded(_)
             | Self::Partner(_)
             | Self::Queue(_)

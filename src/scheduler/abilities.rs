@@ -129,6 +129,8 @@ pub struct Abilities {
     pub(crate) non_strict: Support,
     /// The pods' priority class.
     pub(crate) priorities: Priorities,
+    /// Whether a pod's `preemptionPolicy` keeps it from preempting others.
+    pub(crate) preemption_policy: Support,
     /// Where the link is written, unless the cluster says otherwise.
     pub(crate) link_site: LinkSite,
     /// What a resumed gang is.

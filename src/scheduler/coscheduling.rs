@@ -39,6 +39,8 @@ pub(crate) static ENTRY: Entry = Entry {
     }],
     backend: |_, _| Ok(&Coscheduling),
     rows: &[("coscheduling", &Coscheduling)],
+    queues: None,
+    tells: None,
 };
 
 static ABILITIES: Abilities = Abilities {
@@ -49,6 +51,7 @@ static ABILITIES: Abilities = Abilities {
     queue: Support::No("it has no queues; remove the annotation"),
     non_strict: Support::No("a gang that does not fit always gives its room back; use Strict"),
     priorities: Priorities::OnPodsOnly,
+    preemption_policy: Support::Yes,
     link_site: LinkSite::JobTemplate,
     // Pods of the previous round still count under the old name (scheduler-plugins 0.34).
     resume: Resume::NewGang,

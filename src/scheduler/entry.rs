@@ -4,6 +4,7 @@
 use crate::gang::SchedulerKind;
 use crate::gang::link::LinkKey;
 
+use super::queue::QueueTrouble;
 use super::{Scheduler, Snapshot, Unavailable};
 
 /// What the table holds of one scheduler.
@@ -24,6 +25,18 @@ pub struct Entry {
     pub(crate) backend: fn(&Snapshot, Option<&str>) -> Result<&'static dyn Scheduler, Unavailable>,
     /// Its rows of `muster schedulers`.
     pub(crate) rows: &'static [(&'static str, &'static dyn Scheduler)],
+    /// The group and version of its queues, where these are objects.
+    pub(crate) queues: Option<&'static str>,
+    /// What it says in events alone.
+    pub(crate) tells: Option<Tells>,
+}
+
+/// What a scheduler says in events of the pods by which it keeps room for a gang.
+pub(crate) struct Tells {
+    /// The reason of these events.
+    pub(crate) reason: &'static str,
+    /// Reads the message of one: what is wrong with the queue, if so.
+    pub(crate) queue: fn(&str) -> Option<QueueTrouble>,
 }
 
 /// The kinds that a scheduler's gangs are made of; served together or not at all.

@@ -16,7 +16,8 @@ use super::abilities::{Abilities, Bundles, Later, LinkSite, NewRoom, Priorities,
 use super::abilities::{Resume, Support, Timeouts};
 use super::entry::POD_GROUPS;
 use super::pod_group::{self, Group};
-use super::{Api, Entry, Listens, Marks, Queue, Scheduler, scheduler_name};
+use super::queue::{Bounds, Wrong, list};
+use super::{Api, Entry, Listens, Marks, Queue, QueueTrouble, Scheduler, scheduler_name};
 
 pub(crate) struct Kai;
 
@@ -26,6 +27,28 @@ impl SchedulerKind {
 }
 
 const API: &str = "scheduling.run.ai/v2alpha2";
+const QUEUE_API: &str = "scheduling.run.ai/v2";
+
+/// What KAI says of a full queue, or of one above it, and where it says how much that holds.
+const FULL: [(&str, Bounds, &str); 2] = [
+    (
+        "OverLimit",
+        Bounds {
+            limit: "/queueResourceLimits",
+            used: "/queueAllocatedResources",
+        },
+        "/podGroupRequestedResources",
+    ),
+    // For gangs that may not be preempted, a queue's quota is its limit.
+    (
+        "NonPreemptibleOverQuota",
+        Bounds {
+            limit: "/queueDeservedResources",
+            used: "/queueAllocatedNonPreemptibleResources",
+        },
+        "/podGroupRequestedNonPreemptibleResources",
+    ),
+];
 
 const POD_GROUP: LinkKey = LinkKey::annotation(SchedulerKind::KAI, "pod-group-name");
 /// Besides the PodGroup, where it has subgroups.
@@ -43,6 +66,8 @@ pub(crate) static ENTRY: Entry = Entry {
     }],
     backend: |_, _| Ok(&Kai),
     rows: &[("kai", &Kai)],
+    queues: Some(QUEUE_API),
+    tells: None,
 };
 
 static ABILITIES: Abilities = Abilities {
@@ -55,6 +80,8 @@ static ABILITIES: Abilities = Abilities {
     queue: Support::Yes,
     non_strict: Support::No("a gang that does not fit holds nothing; use Strict"),
     priorities: Priorities::Carried,
+    // It is read nowhere (0.12): queues and the PodGroups' own priorities decide.
+    preemption_policy: Support::No("KAI does not read the preemptionPolicy of pods"),
     link_site: LinkSite::JobTemplate,
     resume: Resume::NewGang,
     // Pods that have succeeded do not count (0.12).
@@ -116,10 +143,27 @@ impl Scheduler for Kai {
     /// A gang in an unknown queue waits, and KAI does not say why (0.12).
     fn queue(&self, plan: &Plan) -> Option<Queue> {
         Some(Queue {
-            api_version: "scheduling.run.ai/v2",
+            api_version: QUEUE_API,
             name: queue(plan).to_owned(),
-            // One that exists is open.
+            // One that exists is open; that it is full is said of the gang.
             open: None,
+            bounds: None,
+        })
+    }
+
+    fn queue_trouble(&self, object: &DynamicObject) -> Option<QueueTrouble> {
+        let conditions = object.data["status"]["schedulingConditions"].as_array()?;
+        let last = conditions.iter().rev().find(|c| c["status"] == "True")?;
+        let reasons = last["reasons"].as_array()?;
+        FULL.iter().find_map(|(reason, bounds, asked)| {
+            let said = reasons.iter().find(|said| said["reason"] == *reason)?;
+            let details = &said["details"]["queueDetails"];
+            let name = details["name"].as_str()?;
+            Some(QueueTrouble {
+                queue: name.to_owned(),
+                resource: Some("queues.scheduling.run.ai".to_owned()),
+                wrong: Wrong::Full(bounds.full(details, &list(details, asked))),
+            })
         })
     }
 }
@@ -141,4 +185,42 @@ fn spec(plan: &Plan, group: &Group<'_, '_>) -> Value {
         spec["subGroups"] = group.gangs.iter().map(sub_group).collect();
     }
     spec
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::gang::quantity::Quantity;
+    use crate::scheduler::queue::{Full, Left};
+
+    /// As KAI 0.12 writes it: an unlimited resource is -1 of the smallest unit.
+    #[test]
+    fn a_queue_that_is_full_is_read_from_the_pod_group() {
+        let read = |reason: &str, status: &str| {
+            let details = json!({"queueDetails": {
+                "name": "team",
+                "queueResourceLimits": {"cpu": "4", "memory": "-1", "nvidia.com/gpu": "-1"},
+                "queueAllocatedResources": {"cpu": "2", "memory": "0", "nvidia.com/gpu": "0"},
+                "podGroupRequestedResources": {"cpu": "3", "memory": "0", "nvidia.com/gpu": "0"},
+            }});
+            let condition = json!({"type": "UnschedulableOnNodePool", "status": status,
+                "reasons": [{"reason": reason, "message": "x", "details": details}]});
+            let group = json!({"metadata": {}, "status": {"schedulingConditions": [condition]}});
+            Kai.queue_trouble(&serde_json::from_value(group).unwrap())
+        };
+        let trouble = read("OverLimit", "True").unwrap();
+        assert_eq!(trouble.queue, "team");
+        let units = Quantity::from_units;
+        let full = Full {
+            resource: "cpu".to_owned(),
+            asked: units(3),
+            left: Left::ForGang {
+                limit: units(4),
+                used: units(2),
+            },
+        };
+        assert_eq!(trouble.wrong, Wrong::Full(Some(full)));
+        assert_eq!(read("OverLimit", "False"), None);
+        assert_eq!(read("Unschedulable", "True"), None);
+    }
 }

@@ -35,7 +35,7 @@ mod namespaces;
 mod native;
 pub(crate) mod object;
 mod pod_group;
-mod queue;
+pub mod queue;
 mod reason;
 mod refusals;
 mod resolve;
@@ -51,7 +51,7 @@ pub use kube::core::DynamicObject;
 pub(crate) use marks::Marks;
 pub use namespaces::{Namespaces, NotSeen};
 pub use native::Dialect;
-pub(crate) use queue::Queue;
+pub(crate) use queue::{Queue, QueueTrouble};
 pub(crate) use refusals::refusals;
 pub(crate) use resolve::{check_scheduler_names, resolve};
 
@@ -95,6 +95,11 @@ impl FromStr for SchedulerKind {
     fn from_str(word: &str) -> Result<Self, UnknownWord> {
         parse(word).ok_or_else(|| UnknownWord(word.to_owned()))
     }
+}
+
+/// What the scheduler of a gang says in events alone.
+pub(crate) fn tells(kind: SchedulerKind) -> Option<&'static entry::Tells> {
+    entry(kind.as_str())?.tells.as_ref()
 }
 
 /// The links of all schedulers.
@@ -190,6 +195,11 @@ pub trait Scheduler: Sync {
 
     /// Why a gang waits, as the scheduler says in the gang's object.
     fn reason(&self, _object: &DynamicObject) -> Option<String> {
+        None
+    }
+
+    /// What is wrong with the gang's queue, as the scheduler says in the gang's object.
+    fn queue_trouble(&self, _object: &DynamicObject) -> Option<QueueTrouble> {
         None
     }
 

@@ -19,6 +19,7 @@ use super::abilities::{Abilities, Bundles, Later, LinkSite, NewRoom, Priorities,
 use super::abilities::{Resume, Support, Timeouts};
 use super::entry::POD_GROUPS;
 use super::pod_group::{self, Group};
+use super::queue::Bounds;
 use super::{Api, Entry, Listens, Marks, Probe, Queue, Scheduler, reason};
 
 /// By what the installed release can do.
@@ -65,6 +66,8 @@ pub(crate) static ENTRY: Entry = Entry {
         false => Ok(&BEFORE_1_14),
     },
     rows: &[("volcano", &CURRENT)],
+    queues: Some(API),
+    tells: None,
 };
 
 const ABILITIES: Abilities = Abilities {
@@ -75,6 +78,7 @@ const ABILITIES: Abilities = Abilities {
     queue: Support::Yes,
     non_strict: Support::No("a gang that does not fit always gives its room back; use Strict"),
     priorities: Priorities::Carried,
+    preemption_policy: Support::Yes,
     link_site: LinkSite::JobTemplate,
     resume: Resume::NewGang,
     // Succeeded pods count as ready (1.14).
@@ -153,14 +157,18 @@ impl Scheduler for Volcano {
         })
     }
 
-    /// A gang in an unknown queue waits, and Volcano does not say why; in a closed queue it says that
-    /// there is no room (1.14).
+    /// A gang in an unknown queue waits, and Volcano does not say why; in a closed or full queue it says
+    /// that there is no room (1.14). What a queue may hold by its weight is known to the scheduler alone.
     fn queue(&self, plan: &Plan) -> Option<Queue> {
         let queue = plan.policy.queue.as_ref();
         Some(Queue {
             api_version: API,
             name: queue.map_or("default", |queue| &queue.value).to_owned(),
             open: Some("Open"),
+            bounds: Some(Bounds {
+                limit: "/spec/capability",
+                used: "/status/allocated",
+            }),
         })
     }
 }
@@ -247,6 +255,7 @@ fn sub_groups(gangs: &[&Gang<'_>]) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::scheduler::queue::Wrong;
 
     fn found(status: Value) -> DynamicObject {
         let object = json!({"metadata": {"name": "night"}, "status": status});
@@ -271,10 +280,11 @@ mod tests {
     #[test]
     fn only_a_queue_whose_state_is_not_open_is_in_the_way() {
         let queue = CURRENT.queue(&Plan::default()).unwrap();
-        let said = |status| queue.trouble(&found(status));
+        let none = ResourceList::default();
+        let said = |status| Some(queue.trouble(Some(&found(status)), &none)?.wrong);
         assert_eq!(said(json!({"state": "Open"})), None);
         assert_eq!(said(json!({})), None);
-        let closed = said(json!({"state": "Closed"}));
-        assert_eq!(closed.as_deref(), Some("queue \"default\" is closed"));
+        let closed = Wrong::NotOpen("closed".to_owned());
+        assert_eq!(said(json!({"state": "Closed"})), Some(closed));
     }
 }

@@ -1,6 +1,12 @@
 use super::*;
+use crate::cli::standing::stands;
+use crate::controller::decide::State;
 use crate::controller::inspect::Sight;
 use crate::controller::inspect::example::example;
+use crate::controller::inspect::progress::Progress;
+use crate::controller::queued::Queued;
+use crate::gang::SchedulerKind;
+use crate::workload::Life;
 
 fn found(workloads: Vec<Inspected>, note: Option<&str>) -> Answer {
     let note = note.map(str::to_owned);
@@ -169,14 +175,15 @@ fn of_many_gangs_those_that_wait_come_first_and_the_rest_is_counted() {
 #[test]
 fn one_is_told_as_one() {
     let one = |bound| {
-        standing(&GangStatus {
+        let gang = GangStatus {
             state: State::Scheduled,
             size: 1,
             quorum: 1,
             live: 1,
             bound,
             ..GangStatus::example()
-        })
+        };
+        standing(&gang, Sight::Whole)
     };
     insta::assert_snapshot!(one(1), @"placed; 1 of 1 pod exists, 1 is placed, 1 is needed");
     insta::assert_snapshot!(one(0), @"placed; 1 of 1 pod exists, 0 are placed, 1 is needed");
@@ -184,17 +191,25 @@ fn one_is_told_as_one() {
 
 #[test]
 fn what_does_not_wait_says_how_it_stands() {
-    let head = |life: Life, kueue: Option<&str>| {
+    let head = |life: Life, kueue: Option<Queued>| {
         headline(&Inspected {
             life,
-            kueue: kueue.map(str::to_owned),
+            kueue,
             ..example()
         })
     };
+    let queued = |says: Option<&str>| Queued {
+        queue: "team".to_owned(),
+        says: says.map(str::to_owned),
+    };
     assert_eq!(head(Life::Suspended, None), "suspended");
     assert_eq!(
-        head(Life::Suspended, Some("team")),
+        head(Life::Suspended, Some(queued(None))),
         "suspended: Kueue has not admitted it from the queue \"team\""
+    );
+    assert_eq!(
+        head(Life::Suspended, Some(queued(Some("too little quota")))),
+        "suspended by Kueue (queue \"team\"): too little quota"
     );
     assert_eq!(head(Life::Finished, None), "it has ended");
     let failed = Inspected {
@@ -229,6 +244,10 @@ fn what_does_not_wait_says_how_it_stands() {
     assert_eq!(
         headline(&gang(State::Empty)),
         "a gang waits for its pods to be made"
+    );
+    assert_eq!(
+        headline(&gang(State::Waiting)),
+        "a gang waits, and nothing says why yet"
     );
     let broken = Inspected {
         broken: Some("the pods disagree".to_owned()),
@@ -267,11 +286,54 @@ fn a_gang_stands_in_one_word() {
             done,
             ..Progress::default()
         };
-        stands(&gang, progress)
+        stands(&gang, progress, Sight::Whole)
     };
     assert_eq!(stands(State::Empty, 0, 0), "Empty");
     assert_eq!(stands(State::Waiting, 3, 0), "Waiting");
     assert_eq!(stands(State::Scheduled, 3, 0), "Placed");
     assert_eq!(stands(State::Scheduled, 3, 1), "Running");
     assert_eq!(stands(State::Scheduled, 0, 4), "Done");
+}
+
+/// Nothing is said of pods that could not be looked at.
+#[test]
+fn who_may_not_list_pods_is_told_what_the_condition_says_and_nothing_of_pods() {
+    let blind = |told: Option<(&str, &str)>| {
+        let gang = GangStatus {
+            scheduler: SchedulerKind::new("example"),
+            state: State::Empty,
+            ..GangStatus::example()
+        };
+        Inspected {
+            gangs: vec![gang],
+            told: told.map(|(reason, message)| (reason.to_owned(), message.to_owned())),
+            sight: Sight::NoPods,
+            ..example()
+        }
+    };
+    let name = GangStatus::example().name;
+    let waits = format!("{name}: only 2 of 3 pods exist");
+    let waits = blind(Some(("PodsMissing", &waits)));
+    let placed = blind(Some(("GangScheduled", "1 of 1 gangs are placed")));
+    let text = |found: &Inspected| {
+        let all = text(&self::found(vec![found.clone()], None), &[]);
+        let (head, _) = all.split_once("\nlooked at").unwrap();
+        head.to_owned()
+    };
+    insta::assert_snapshot!(text(&waits), @r"
+    Example ml/train: train-all-0: only 2 of 3 pods exist
+
+    gang train-all-0 (example): you may not list its pods
+      its condition says: PodsMissing: only 2 of 3 pods exist
+    ");
+    insta::assert_snapshot!(text(&placed), @r"
+    Example ml/train: 1 of 1 gangs are placed
+    its condition says: GangScheduled: 1 of 1 gangs are placed
+
+    gang train-all-0 (example): you may not list its pods
+    ");
+    insta::assert_snapshot!(headline(&blind(None)), @"how it stands shows in its pods, which you may not list, and no condition tells it");
+    let value = machine::workload(&waits);
+    assert_eq!(value["gangs"][0]["created"], Value::Null);
+    assert_eq!(value["gangs"][0]["state"], "Unknown");
 }

@@ -9,10 +9,11 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use serde_json::Value;
+use tokio::signal::unix::{SignalKind, signal};
 
 use self::table::{Columns, Depth, Reach};
 use super::explain::{Error, namespace};
-use super::terminal::{Screen, Sink, printable};
+use super::terminal::{Screen, Sink, Size, paint, printable};
 use super::{connect, machine};
 use crate::args::{Status, StatusOutput};
 use crate::controller::inspect::{Inspected, Inspector};
@@ -37,31 +38,70 @@ pub async fn run(args: &Status, out: &mut dyn Write) -> Result<ExitCode, Error> 
     let screen = Screen::of(sink, |name| std::env::var(name).ok());
     let inspector = Inspector::new(client, namespace.as_deref()).await;
     let mut inspector = inspector.map_err(|error| cluster.failed(&error))?;
+    let text = matches!(args.output, StatusOutput::Text | StatusOutput::Wide);
+    let painted = args.watch && text && screen == Screen::Drawn;
     loop {
         let all = inspector.all(namespace.as_deref()).await;
-        if let (true, Screen::Drawn) = (args.watch, screen) {
-            // From the top of a cleared screen.
-            write!(out, "\x1b[2J\x1b[H")?;
-        }
         let answer = Answer::of(&all, inspector.unlisted_kinds());
-        print(&all, answer, args, screen, out)?;
+        let mut unseen = Vec::new();
         if answer == Answer::None {
-            eprintln!("there may be gangs that could not be looked at");
+            unseen.push("there may be gangs that could not be looked at".to_owned());
         }
-        for what in inspector.unseen() {
-            eprintln!("could not look at {}", printable(what));
+        let what = inspector.unseen().iter();
+        unseen.extend(what.map(|what| format!("could not look at {}", printable(what))));
+        if painted {
+            paint_until(AGAIN, || written(&all, answer, args, screen, &unseen), out).await?;
+        } else {
+            print(&all, answer, args, screen, out)?;
+            unseen.iter().for_each(|what| eprintln!("{what}"));
+            out.flush()?;
         }
-        out.flush()?;
         if !args.watch {
             return Ok(match answer {
                 Answer::Listed => ExitCode::SUCCESS,
                 Answer::None => ExitCode::from(2),
             });
         }
-        tokio::time::sleep(AGAIN).await;
+        if !painted {
+            tokio::time::sleep(AGAIN).await;
+        }
         inspector.look_again(namespace.as_deref()).await;
-        if let (Screen::Plain, StatusOutput::Text | StatusOutput::Wide) = (screen, args.output) {
+        if let (Screen::Plain, true) = (screen, text) {
             writeln!(out)?;
+        }
+    }
+}
+
+/// All that is to be on the screen.
+fn written(
+    all: &[Inspected],
+    answer: Answer,
+    args: &Status,
+    screen: Screen,
+    unseen: &[String],
+) -> std::io::Result<String> {
+    let mut text = Vec::new();
+    print(all, answer, args, screen, &mut text)?;
+    for what in unseen {
+        writeln!(text, "{what}")?;
+    }
+    Ok(String::from_utf8_lossy(&text).into_owned())
+}
+
+/// Paints a screen, and again when its size changes, for so long.
+async fn paint_until(
+    after: Duration,
+    written: impl Fn() -> std::io::Result<String>,
+    out: &mut dyn Write,
+) -> std::io::Result<()> {
+    let mut resized = signal(SignalKind::window_change())?;
+    let mut due = std::pin::pin!(tokio::time::sleep(after));
+    loop {
+        write!(out, "{}", paint(&written()?, Size::of_output()))?;
+        out.flush()?;
+        tokio::select! {
+            () = &mut due => return Ok(()),
+            _ = resized.recv() => {}
         }
     }
 }
@@ -96,10 +136,12 @@ fn print(
         false => Reach::One,
     };
     let table = |depth| {
+        let size = Size::of_output().filter(|_| screen == Screen::Drawn);
         let columns = Columns {
             reach,
             screen,
             depth,
+            width: size.map(|size| size.columns),
         };
         columns.table(all)
     };

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use crate::cli::explain::{headline, stands};
-use crate::cli::terminal::{Screen, bar, printable};
+use crate::cli::standing::{headline, stands};
+use crate::cli::terminal::{Screen, bar, clip, printable};
 use crate::controller::decide::GangStatus;
-use crate::controller::inspect::Inspected;
 use crate::controller::inspect::progress::Progress;
+use crate::controller::inspect::{Inspected, Sight};
 use crate::workload::Life;
 
 /// A cell of which there is nothing to say.
@@ -35,7 +35,21 @@ pub(super) struct Columns {
     pub(super) reach: Reach,
     pub(super) screen: Screen,
     pub(super) depth: Depth,
+    /// How wide a line may be, where a terminal would break it.
+    pub(super) width: Option<usize>,
 }
+
+/// What is left out where a terminal is too narrow, in this order: first what the bar shows too.
+const LEFT_OUT: [&str; 8] = [
+    "QUORUM",
+    "DONE",
+    "RUNNING",
+    "CREATED",
+    "SCHEDULER",
+    "GANG",
+    "AGE",
+    "PLACED",
+];
 
 /// What is said of one gang, or of a workload that has none now.
 struct Line {
@@ -59,7 +73,7 @@ impl Columns {
         if lines.is_empty() {
             return "no gangs\n".to_owned();
         }
-        let rows: Vec<Vec<String>> = std::iter::once(self.header())
+        let mut rows: Vec<Vec<String>> = std::iter::once(self.header())
             .chain(lines.into_iter().map(|line| self.row(line)))
             .map(|row| row.iter().map(|cell| printable(cell)).collect())
             .collect();
@@ -69,12 +83,20 @@ impl Columns {
                 *width = (*width).max(cell.chars().count());
             }
         }
+        if let (Some(width), Depth::Narrow) = (self.width, self.depth) {
+            narrow(&mut rows, &mut widths, width);
+        }
         let line = |row: &Vec<String>| {
             let cells = row.iter().zip(&widths);
             let cells: Vec<String> = cells
                 .map(|(cell, &width)| format!("{cell:width$}"))
                 .collect();
-            format!("{}\n", cells.join("  ").trim_end())
+            let line = cells.join("  ");
+            let line = line.trim_end();
+            match (self.width, self.depth) {
+                (Some(width), Depth::Narrow) => format!("{}\n", clip(line, width)),
+                _ => format!("{line}\n"),
+            }
         };
         rows.iter().map(line).collect()
     }
@@ -134,6 +156,22 @@ impl Columns {
     }
 }
 
+/// Leaves columns out until a line fits.
+fn narrow(rows: &mut [Vec<String>], widths: &mut Vec<usize>, most: usize) {
+    for column in LEFT_OUT {
+        let line = widths.iter().sum::<usize>() + 2 * (widths.len() - 1);
+        if line <= most {
+            return;
+        }
+        if let Some(at) = rows[0].iter().position(|title| title == column) {
+            widths.remove(at);
+            rows.iter_mut().for_each(|row| {
+                row.remove(at);
+            });
+        }
+    }
+}
+
 fn lines(workload: &Inspected) -> Vec<Line> {
     if workload.gangs.is_empty() || workload.life != Life::Live {
         return vec![gangless(workload)];
@@ -151,8 +189,8 @@ fn lines(workload: &Inspected) -> Vec<Line> {
         Line {
             gang: Some(gang.name.clone()),
             scheduler: Some(gang.scheduler.to_string()),
-            counts: Some((progress, gang.quorum)),
-            state: stands(gang, progress).to_owned(),
+            counts: Some((progress, gang.quorum)).filter(|_| workload.sight != Sight::NoPods),
+            state: stands(gang, progress, workload.sight).to_owned(),
             waits_for: few.map(crate::explain::Cause::waits_for),
             age: gang.age,
             cause: broken.or(reason.map(str::to_owned)),
@@ -180,7 +218,7 @@ fn gangless(workload: &Inspected) -> Line {
     let refused = workload.refused.as_ref().map(|_| "GangRefused".to_owned());
     Line {
         state: state.to_owned(),
-        waits_for: kueue.map(|queue| format!("Kueue's queue {queue}")),
+        waits_for: kueue.map(|queued| format!("Kueue's queue {}", queued.queue)),
         cause: refused.or(told.map(|(reason, _)| reason.clone())),
         message: Some(match (&workload.refused, told) {
             (None, Some((_, message))) if !message.is_empty() => message.clone(),

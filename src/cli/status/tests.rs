@@ -6,6 +6,7 @@ use crate::controller::decide::{GangStatus, State};
 use crate::controller::inspect::Sight;
 use crate::controller::inspect::example::example;
 use crate::controller::inspect::progress::Progress;
+use crate::controller::queued::Queued;
 use crate::workload::Life;
 
 /// Gangs and workloads of every state.
@@ -27,7 +28,10 @@ fn all() -> Vec<Inspected> {
     let suspended = Inspected {
         name: "night".to_owned(),
         life: Life::Suspended,
-        kueue: Some("team".to_owned()),
+        kueue: Some(Queued {
+            queue: "team".to_owned(),
+            says: None,
+        }),
         gangs: Vec::new(),
         told: Some(("GangSuspended".to_owned(), "the workload waits".to_owned())),
         ..example()
@@ -47,6 +51,7 @@ fn table(reach: Reach, screen: Screen, depth: Depth) -> String {
         reach,
         screen,
         depth,
+        width: None,
     };
     columns.table(&all())
 }
@@ -58,6 +63,7 @@ fn a_gang_is_a_line() {
         reach: Reach::One,
         screen: Screen::Drawn,
         depth: Depth::Narrow,
+        width: None,
     };
     assert_eq!(columns.table(&[]), "no gangs\n");
 }
@@ -76,6 +82,26 @@ fn on_a_terminal_a_gang_has_a_bar() {
 }
 
 #[test]
+fn a_narrow_terminal_gets_the_columns_that_matter_on_one_line_each() {
+    let fitted = |width| {
+        let columns = Columns {
+            reach: Reach::One,
+            screen: Screen::Drawn,
+            depth: Depth::Narrow,
+            width: Some(width),
+        };
+        columns.table(&all())
+    };
+    let whole = table(Reach::One, Screen::Drawn, Depth::Narrow);
+    assert_eq!(fitted(200), whole);
+    for width in [40, 80, 100, 120] {
+        let longest = fitted(width).lines().map(|line| line.chars().count()).max();
+        assert!(longest <= Some(width), "{longest:?} of {width}");
+    }
+    insta::assert_snapshot!("status-narrow", fitted(80));
+}
+
+#[test]
 fn what_the_condition_knows_better_is_the_cause() {
     let message = format!("{}: no node tolerates it", example().gangs[0].name);
     let half_seen = Inspected {
@@ -87,6 +113,7 @@ fn what_the_condition_knows_better_is_the_cause() {
         reach: Reach::One,
         screen: Screen::Plain,
         depth: Depth::Wide,
+        width: None,
     };
     insta::assert_snapshot!("status-partial", columns.table(&[half_seen]));
 }

@@ -56,6 +56,15 @@ impl Stored {
             .map(String::as_str)
     }
 
+    /// Why it has failed, where it has: the kinds that end say it in a condition of this type.
+    pub(crate) fn failure(&self) -> Option<String> {
+        let failed = self.condition("Failed");
+        let failed = failed.filter(|failed| failed["status"] == "True")?;
+        let said = |field: &str| failed[field].as_str().filter(|text| !text.is_empty());
+        let said: Vec<&str> = ["reason", "message"].into_iter().filter_map(said).collect();
+        Some(said.join(": "))
+    }
+
     /// A condition of its status.
     pub(crate) fn condition(&self, kind: &str) -> Option<Value> {
         #[derive(serde::Deserialize)]
@@ -158,6 +167,28 @@ mod tests {
             "spec": {"replicatedJobs": [{"name": "a", "replicas": 2}]},
             "status": {"restarts": 1, "conditions": [{"type": "Ready", "status": "True"}]},
         })
+    }
+
+    #[test]
+    fn a_workload_that_has_failed_says_why() {
+        let why = |status: &str, message: &str| {
+            let own = json!({
+                "type": "Failed",
+                "status": status,
+                "reason": "BackoffLimitExceeded",
+                "message": message,
+            });
+            let other = json!({"type": "Complete", "status": "True"});
+            Stored::new(&json!({
+                "metadata": {"name": "train"},
+                "status": {"conditions": [other, own]},
+            }))
+            .failure()
+        };
+        let both = why("True", "too often");
+        assert_eq!(both.as_deref(), Some("BackoffLimitExceeded: too often"));
+        assert_eq!(why("True", "").as_deref(), Some("BackoffLimitExceeded"));
+        assert_eq!(why("False", ""), None);
     }
 
     #[test]

@@ -58,6 +58,7 @@ pub(crate) fn example() -> Inspected {
         namespace: "ml".to_owned(),
         name: "train".to_owned(),
         declared: None,
+        pods: "example.com/name=train".to_owned(),
         life: Life::Live,
         gangs: vec![gang],
         progress: vec![created],

@@ -2,6 +2,8 @@
 
 use super::progress::Progress;
 use crate::controller::decide::{GangStatus, State};
+use crate::controller::queued::Queued;
+use crate::gang::keys;
 use crate::workload::Life;
 
 /// How a gang is called that nothing made but its pods.
@@ -14,6 +16,8 @@ pub enum Sight {
     Whole,
     /// Not nodes and the pods on them, or not events: Muster knows better why a gang waits.
     Partial,
+    /// Not even the pods of gangs: only Muster knows how they stand.
+    NoPods,
 }
 
 /// A workload, and how its gangs stand.
@@ -27,6 +31,8 @@ pub struct Inspected {
     pub name: String,
     /// The name under which its pods declare their gang, where they do.
     pub declared: Option<String>,
+    /// The label selector that finds its pods.
+    pub pods: String,
     /// Whether its gangs are to live now.
     pub life: Life,
     /// Its gangs.
@@ -38,7 +44,7 @@ pub struct Inspected {
     /// Why its pods cannot start together, although they are linked.
     pub broken: Option<String>,
     /// The queue of Kueue that it is in.
-    pub kueue: Option<String>,
+    pub kueue: Option<Queued>,
     /// What to type to resume it, where it is suspended and nobody but its users resumes it.
     pub resume: Option<String>,
     /// Who runs it in place of its kind's own controller.
@@ -72,8 +78,22 @@ impl Inspected {
     pub fn told_of(&self, gang: &GangStatus) -> Option<(&str, &str)> {
         let (reason, message) = self.told.as_ref()?;
         let told = message.strip_prefix(&gang.name)?.strip_prefix(": ")?;
-        let better = self.sight == Sight::Partial && gang.state != State::Scheduled;
+        let better = match self.sight {
+            Sight::Whole => false,
+            Sight::Partial => gang.state != State::Scheduled,
+            Sight::NoPods => true,
+        };
         (better && self.life == Life::Live).then_some((reason, told))
+    }
+
+    /// The label selector that finds the pods of a gang. Those that declare theirs have no label of a
+    /// part.
+    pub fn pods_of(&self, gang: &GangStatus) -> String {
+        let part = gang.part.as_ref().filter(|_| self.declared.is_none());
+        match part {
+            Some(part) => format!("{},{}={part}", self.pods, keys::GANG),
+            None => self.pods.clone(),
+        }
     }
 
     /// With the gangs of these names only.
@@ -92,6 +112,23 @@ impl Inspected {
 mod tests {
     use super::super::example::example;
     use super::*;
+
+    /// Else a next step would list the pods of other gangs too.
+    #[test]
+    fn the_pods_of_one_gang_are_found_by_the_labels_of_its_workload_and_part() {
+        let gang = GangStatus {
+            part: Some("workers".to_owned()),
+            ..GangStatus::example()
+        };
+        let selector = example().pods_of(&gang);
+        assert_eq!(selector, "example.com/name=train,muster.dev/gang=workers");
+        let declared = Inspected {
+            declared: Some("ring".to_owned()),
+            pods: "muster.dev/gang-name=ring".to_owned(),
+            ..example()
+        };
+        assert_eq!(declared.pods_of(&gang), "muster.dev/gang-name=ring");
+    }
 
     #[test]
     fn only_the_gang_that_is_asked_for_is_kept_with_its_progress() {

@@ -57,6 +57,16 @@ pub(super) struct Listing {
     pub(super) unlisted: HashSet<String>,
     /// The pods themselves, where they stand for their workload.
     pub(super) declaring: Vec<Stored>,
+    /// Whether pods could be listed: of how gangs stand nothing is known otherwise.
+    pub(super) pods_seen: PodsSeen,
+}
+
+/// Whether whoever looks may see pods.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum PodsSeen {
+    #[default]
+    Yes,
+    No,
 }
 
 impl Listing {
@@ -74,6 +84,52 @@ impl Listing {
         made.unwrap_or_default()
     }
 
+    async fn list_pods(
+        &mut self,
+        client: &Client,
+        facts: &'static Facts,
+        seals: &Seals,
+        scope: Scope<'_>,
+        unseen: &mut Unseen,
+    ) -> Result<(), kube::Error> {
+        let label = watched_kind::owner_label(facts);
+        let selector = match scope {
+            Scope::In(_) => watched_kind::members(facts),
+            Scope::Workload { known_as, .. } => {
+                format!("{},{label}={known_as}", watched_kind::members(facts))
+            }
+        };
+        let kind = resource("", "v1", "Pod");
+        match facts.watched {
+            Watched::ByMembers => {
+                let api: Api<Stored> = api(client, scope.namespace(), &kind);
+                let pods = all(&api, &selector, "pods", unseen).await?;
+                for pod in &pods {
+                    if let Some(seen) = pods::seen(pod.text(), pod.namespace()) {
+                        let gang = seen.gang.workload.clone();
+                        let phase = phase(pod.text());
+                        self.note(&gang, pod.namespace(), seen, phase.as_deref());
+                    }
+                }
+                self.declaring = pods;
+            }
+            Watched::All | Watched::Labelled => {
+                let api: Api<WatchedPod> = api(client, scope.namespace(), &kind);
+                for pod in all(&api, &selector, "pods", unseen).await? {
+                    let labels = pod.metadata.labels.as_ref();
+                    let owner = labels.and_then(|labels| labels.get(label));
+                    let status = pod.status.as_ref();
+                    let phase = status.and_then(|status| status.phase.as_deref());
+                    if let (Some(owner), Some(seen)) = (owner, observe::read(&pod, seals)) {
+                        let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
+                        self.note(owner, namespace, seen, phase);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
     fn note(&mut self, owner: &str, namespace: &str, pod: SeenPod, phase: Option<&str>) {
         if phase == Some("Running") {
             self.running.insert(pod.uid.clone());
@@ -83,7 +139,12 @@ impl Listing {
     }
 }
 
-/// Lists what `scope` has of a kind.
+/// Whether the apiserver does not allow it.
+pub(super) fn is_forbidden(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if status.code == 403)
+}
+
+/// Lists what `scope` has of a kind. Who may not list pods gets all but these.
 pub(super) async fn list(
     client: &Client,
     facts: &'static Facts,
@@ -93,40 +154,12 @@ pub(super) async fn list(
     unseen: &mut Unseen,
 ) -> Result<Listing, kube::Error> {
     let mut listing = Listing::default();
-    let label = watched_kind::owner_label(facts);
-    let selector = match scope {
-        Scope::In(_) => watched_kind::members(facts),
-        Scope::Workload { known_as, .. } => {
-            format!("{},{label}={known_as}", watched_kind::members(facts))
+    if let Err(error) = listing.list_pods(client, facts, seals, scope, unseen).await {
+        if !is_forbidden(&error) {
+            return Err(error);
         }
-    };
-    let kind = resource("", "v1", "Pod");
-    match facts.watched {
-        Watched::ByMembers => {
-            let api: Api<Stored> = api(client, scope.namespace(), &kind);
-            let pods = all(&api, &selector, "pods", unseen).await?;
-            for pod in &pods {
-                if let Some(seen) = pods::seen(pod.text(), pod.namespace()) {
-                    let gang = seen.gang.workload.clone();
-                    let phase = phase(pod.text());
-                    listing.note(&gang, pod.namespace(), seen, phase.as_deref());
-                }
-            }
-            listing.declaring = pods;
-        }
-        Watched::All | Watched::Labelled => {
-            let api: Api<WatchedPod> = api(client, scope.namespace(), &kind);
-            for pod in all(&api, &selector, "pods", unseen).await? {
-                let labels = pod.metadata.labels.as_ref();
-                let owner = labels.and_then(|labels| labels.get(label));
-                let status = pod.status.as_ref();
-                let phase = status.and_then(|status| status.phase.as_deref());
-                if let (Some(owner), Some(seen)) = (owner, observe::read(&pod, seals)) {
-                    let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
-                    listing.note(owner, namespace, seen, phase);
-                }
-            }
-        }
+        unseen.push("pods", &error);
+        listing.pods_seen = PodsSeen::No;
     }
     let ours = watched_kind::objects(facts);
     for kind in made {

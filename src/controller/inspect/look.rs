@@ -6,17 +6,18 @@ use k8s_openapi::jiff::Timestamp;
 use kube::core::DynamicObject;
 use serde_json::Value;
 
+use super::around::{Stands, and_never};
 use super::inspected::GANG;
-use super::listing::Listing;
-use super::{Inspected, Inspector, progress};
+use super::listing::{Listing, PodsSeen};
+use super::{Admissions, Inspected, Inspector, progress};
 use crate::controller::cache::stored::Stored;
 use crate::controller::causes::Case;
-use crate::controller::decide::{self, Actions, GangStatus, Seen, State};
+use crate::controller::decide::{self, Actions, Seen};
 use crate::controller::gang_members::Pods;
 use crate::controller::look::resume;
 use crate::controller::report::condition;
 use crate::controller::revisions;
-use crate::controller::witness::Need;
+use crate::controller::wanted::Wanted;
 use crate::gang::Owner;
 use crate::judge;
 use crate::workload::facts::Watched;
@@ -66,24 +67,35 @@ impl Inspector {
             Some(_) => "gang",
             None => facts.kind.name,
         };
-        let mut looked = vec![match listing.unlisted.is_empty() {
-            true => format!("the {itself}, its pods and the objects of its gangs"),
-            false => format!("the {itself} and its pods"),
+        let mut looked = vec![match (listing.pods_seen, listing.unlisted.is_empty()) {
+            (PodsSeen::Yes, true) => format!("the {itself}, its pods and the objects of its gangs"),
+            (PodsSeen::Yes, false) => format!("the {itself} and its pods"),
+            (PodsSeen::No, true) => format!("the {itself} and the objects of its gangs"),
+            (PodsSeen::No, false) => format!("the {itself}"),
         }];
         let mut unknown = Vec::new();
         if !partners.is_empty() {
             looked.push("the other workloads of its bundle".to_owned());
         }
-        self.queue(&mut actions, &mut looked, &mut unknown).await;
+        self.look_up_queue(&actions, &mut looked, &mut unknown)
+            .await;
+        let by_kueue = actions.suspended.is_some() && actions.kueue.is_some();
+        if by_kueue && self.ask_kueue().await == Admissions::Seen {
+            looked.push("Kueue's Workloads".to_owned());
+        }
         let case = Case {
             workload: view,
             namespace,
             pods: &members,
             makers: &[],
+            wanted: Wanted::of(workload),
             now,
         };
-        case.explain(&mut actions, &self.witnesses, &self.client)
-            .await;
+        // Of pods that could not be looked at nothing follows.
+        if listing.pods_seen == PodsSeen::Yes {
+            case.explain(&mut actions, &self.witnesses, &self.client)
+                .await;
+        }
         let text = |told: &Value, field: &str| told[field].as_str().unwrap_or_default().to_owned();
         let told = workload.condition(condition::TYPE);
         let told = told.map(|told| (text(&told, "reason"), text(&told, "message")));
@@ -99,7 +111,11 @@ impl Inspector {
         if !asks && !elsewhere() {
             return None;
         }
-        if let (Life::Suspended, Some(_)) = (life, &actions.kueue) {
+        let silent = actions
+            .kueue
+            .as_ref()
+            .is_some_and(|queued| queued.says.is_none());
+        if life == Life::Suspended && silent {
             unknown.push(format!(
                 "why Kueue has not admitted it: kubectl get workloads.kueue.x-k8s.io -n {namespace}"
             ));
@@ -113,6 +129,7 @@ impl Inspector {
             namespace: namespace.to_owned(),
             name: called,
             declared: owner.is_some().then(|| name.to_owned()),
+            pods: format!("{}={name}", facts.members.name),
             life,
             progress: progress::count(&actions.gangs, &members, &listing.running),
             missing: self.missing(&actions.apply, &made, &listing.unlisted),
@@ -124,8 +141,8 @@ impl Inspector {
             manager: view.manager().map(str::to_owned),
             barrier: barrier.map(|told| text(&told, "message")),
             told,
-            sight: self.sight(),
-            failed: failed(workload),
+            sight: self.sight(listing.pods_seen),
+            failed: workload.failure(),
             looked: self.and_around(looked),
             unknown: and_never(unknown, stands),
         })
@@ -178,87 +195,51 @@ impl Inspector {
         Some(owner)
     }
 
-    /// What is wrong with the queue of gangs that wait.
-    async fn queue(
+    /// Looks once, for all workloads, at what Kueue says.
+    async fn ask_kueue(&mut self) -> Admissions {
+        if let Some(asked) = self.admissions {
+            return asked;
+        }
+        let listed = self
+            .witnesses
+            .list_admissions(&self.client, self.namespace.as_deref());
+        let asked = match listed.await {
+            Ok(true) => Admissions::Seen,
+            Ok(false) => Admissions::Unseen,
+            Err(error) => {
+                self.unseen.push("Kueue's Workloads", &error);
+                Admissions::Unseen
+            }
+        };
+        self.admissions = Some(asked);
+        asked
+    }
+
+    /// Looks at the queue of gangs that wait.
+    async fn look_up_queue(
         &mut self,
-        actions: &mut Actions,
+        actions: &Actions,
         looked: &mut Vec<String>,
         unknown: &mut Vec<String>,
     ) {
-        let Some(queue) = actions.queue.clone() else {
+        let Some(queue) = &actions.queue else {
             return;
         };
         let name = &queue.name;
-        match self.queues.trouble(&queue).await {
-            Ok(trouble) => {
+        match self.witnesses.look_up(&self.client, queue).await {
+            Ok(()) => {
                 looked.push(format!("the queue {name:?}"));
-                unknown.push(format!("how much of the queue {name:?} is in use"));
-                trouble.iter().for_each(|trouble| actions.blame(trouble));
+                unknown.push(format!(
+                    "how much the scheduler gives the queue {name:?} beside others"
+                ));
             }
-            Err(error) => self.unseen.say(format!("the queue {name:?}: {error}")),
+            Err(error) => self.unseen.push(&format!("the queue {name:?}"), &error),
         }
-    }
-
-    /// With what was looked at for all workloads.
-    pub(super) fn and_around(&self, mut looked: Vec<String>) -> Vec<String> {
-        if self.witnesses.has_seen(Need::Room) {
-            looked.push("nodes and the pods on them".to_owned());
-        }
-        if self.witnesses.has_seen(Need::Refusals) {
-            looked.push("what controllers are told when they create pods".to_owned());
-        }
-        looked
     }
 }
 
 fn kind_of(object: &DynamicObject) -> Option<&str> {
     object.types.as_ref().map(|types| types.kind.as_str())
-}
-
-/// Why a workload has failed: the kinds that end say it in a condition of this type.
-fn failed(workload: &Stored) -> Option<String> {
-    let failed = workload.condition("Failed");
-    let failed = failed.filter(|failed| failed["status"] == "True")?;
-    let said = |field: &str| failed[field].as_str().filter(|text| !text.is_empty());
-    let said: Vec<&str> = ["reason", "message"].into_iter().filter_map(said).collect();
-    Some(said.join(": "))
-}
-
-/// What can be asked of a workload.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Stands {
-    /// Why a gang waits.
-    Waits,
-    /// Whether pods on nodes run.
-    Placed,
-    /// Nothing of pods: it has none.
-    Still,
-}
-
-impl Stands {
-    fn of(life: Life, gangs: &[GangStatus]) -> Self {
-        match gangs.iter().all(|gang| gang.state == State::Scheduled) {
-            _ if life != Life::Live => Self::Still,
-            true if !gangs.is_empty() => Self::Placed,
-            _ => Self::Waits,
-        }
-    }
-}
-
-/// With what nobody has looked at.
-pub(super) fn and_never(mut unknown: Vec<String>, stands: Stands) -> Vec<String> {
-    let never = [
-        "whether and whom the scheduler preempts",
-        "what pods do to each other (affinity, spread, volumes), but for what the scheduler says",
-        "whether pods on nodes start (images, volumes, start barriers)",
-    ];
-    let never = match stands {
-        Stands::Waits => &never[..],
-        Stands::Placed => &never[2..],
-        Stands::Still => &[],
-    };
-    unknown.extend(never.iter().map(|&what| what.to_owned()));
-    unknown
 }
 
 /// How people know a workload: by its kind and name, and a gang that pods declare by what made them.
@@ -274,60 +255,9 @@ fn called(facts: &Facts, name: &str, owner: Option<&Owner>) -> (String, String) 
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
     use crate::gang::Reference;
     use crate::workload::object::workloads;
-
-    #[test]
-    fn a_workload_that_has_failed_says_why() {
-        let why = |status: &str, message: &str| {
-            let own = json!({
-                "type": "Failed",
-                "status": status,
-                "reason": "BackoffLimitExceeded",
-                "message": message,
-            });
-            let other = json!({"type": "Complete", "status": "True"});
-            failed(&Stored::new(&json!({
-                "metadata": {"name": "train"},
-                "status": {"conditions": [other, own]},
-            })))
-        };
-        let both = why("True", "too often");
-        assert_eq!(both.as_deref(), Some("BackoffLimitExceeded: too often"));
-        assert_eq!(why("True", "").as_deref(), Some("BackoffLimitExceeded"));
-        assert_eq!(why("False", ""), None);
-    }
-
-    #[test]
-    fn only_what_can_be_asked_of_it_is_unknown() {
-        let gang = |state| GangStatus {
-            state,
-            ..GangStatus::example()
-        };
-        let [waits, placed] = [State::Waiting, State::Scheduled].map(gang);
-        let unknown = |life, gangs: &[GangStatus]| and_never(Vec::new(), Stands::of(life, gangs));
-        assert_eq!(
-            unknown(Life::Live, &[placed.clone(), waits.clone()]).len(),
-            3
-        );
-        assert_eq!(unknown(Life::Live, &[]).len(), 3);
-        let start = "whether pods on nodes start (images, volumes, start barriers)";
-        assert_eq!(unknown(Life::Live, &[placed]), [start]);
-        for life in [
-            Life::Suspended,
-            Life::Finished,
-            Life::Deleting,
-            Life::LeftAlone,
-        ] {
-            assert!(
-                unknown(life, std::slice::from_ref(&waits)).is_empty(),
-                "{life:?}"
-            );
-        }
-    }
 
     #[test]
     fn a_gang_of_pods_is_called_by_what_made_them() {

@@ -117,7 +117,14 @@ impl Inspector {
         let kind = watched_kind::api_resource(facts);
         let api = listing::api::<Stored>(&self.client, Some(namespace), &kind);
         let members = watched_kind::members(facts);
-        let pods = all(&api, &members, "pods", &mut self.unseen).await?;
+        let pods = match all(&api, &members, "pods", &mut self.unseen).await {
+            Ok(pods) => pods,
+            Err(error) if listing::is_forbidden(&error) => {
+                self.unseen.push("pods", &error);
+                return Ok(Vec::new());
+            }
+            Err(error) => return Err(error),
+        };
         let (mut names, mut asked) = (Vec::new(), Vec::new());
         for seen in pods
             .iter()

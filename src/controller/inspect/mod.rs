@@ -4,11 +4,13 @@
 //!
 //! - [`inspected`]: what is said of a workload; [`progress`]: how far the members of its gangs are.
 //! - [`listing`]: pods and objects of a kind, listed once.
-//! - [`look`]: at one workload; [`partners`]: at the others of its bundle.
+//! - [`look`]: at one workload; [`partners`]: at the others of its bundle; [`around`]: what else was
+//!   looked at, and what never is.
 //! - [`named`]: from what a person names to a workload; [`makers`]: by what makes its pods;
 //!   [`unmade`]: where none of them exists.
 //! - [`unseen`]: what could not be looked at.
 
+mod around;
 #[cfg(test)]
 pub(crate) mod example;
 mod inspected;
@@ -25,12 +27,11 @@ use kube::Client;
 use kube::core::ApiResource;
 
 pub use self::inspected::{Inspected, Sight};
-use self::listing::{Listing, Scope};
+use self::listing::{Listing, PodsSeen, Scope};
 pub use self::named::Answer;
 use self::unseen::Unseen;
 use super::cache::stored::Stored;
 use super::discovery::{self, Found};
-use super::mend::queues::Queues;
 use super::owners::Owners;
 use super::pod_gangs;
 use super::watched_kind;
@@ -48,9 +49,19 @@ pub struct Inspector {
     made: Vec<ApiResource>,
     cluster: Snapshot,
     witnesses: Witnesses,
-    queues: Queues,
     owners: Owners,
     unseen: Unseen,
+    /// The namespace that is looked at, where it is one.
+    namespace: Option<String>,
+    /// What Kueue says, once somebody asked.
+    admissions: Option<Admissions>,
+}
+
+/// Whether what Kueue says could be looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Admissions {
+    Seen,
+    Unseen,
 }
 
 impl Inspector {
@@ -65,9 +76,10 @@ impl Inspector {
             made: found.resources(),
             found,
             witnesses: Witnesses::default(),
-            queues: Queues::new(client.clone()),
             owners: Owners::new(client.clone()),
             unseen: Unseen::default(),
+            namespace: namespace.map(str::to_owned),
+            admissions: None,
             client,
         };
         inspector.look_again(namespace).await;
@@ -78,6 +90,7 @@ impl Inspector {
     pub async fn look_again(&mut self, namespace: Option<&str>) {
         self.witnesses = Witnesses::default();
         self.unseen = Unseen::default();
+        self.admissions = None;
         for (what, why) in self.witnesses.list(&self.client, namespace).await {
             self.unseen.push(what, &why);
         }
@@ -114,7 +127,12 @@ impl Inspector {
     ) -> Result<Vec<Inspected>, kube::Error> {
         let mut listing = self.list(facts, Scope::In(namespace)).await?;
         let stored = match facts.watched {
-            Watched::ByMembers => pod_gangs::stand_ins(&listing.declaring).collect(),
+            Watched::ByMembers => {
+                if listing.pods_seen == PodsSeen::No {
+                    self.unseen.unlisted_kind();
+                }
+                pod_gangs::stand_ins(&listing.declaring).collect()
+            }
             Watched::All | Watched::Labelled => {
                 listing::workloads(&self.client, facts, namespace, &mut self.unseen).await?
             }
@@ -126,9 +144,10 @@ impl Inspector {
         Ok(found)
     }
 
-    fn sight(&self) -> Sight {
+    fn sight(&self, pods: PodsSeen) -> Sight {
         let seen = |need| self.witnesses.has_seen(need);
         match seen(Need::Room) && seen(Need::Refusals) {
+            _ if pods == PodsSeen::No => Sight::NoPods,
             true => Sight::Whole,
             false => Sight::Partial,
         }

@@ -5,16 +5,18 @@ use k8s_openapi::jiff::Timestamp;
 use kube::api::ListParams;
 use kube::core::{DynamicObject, ObjectMeta};
 
-use super::look::{Stands, and_never};
+use super::around::{Stands, and_never};
+use super::listing::PodsSeen;
 use super::progress::Progress;
 use super::{Inspected, Inspector, listing};
 use crate::controller::cache::stored::Stored;
 use crate::controller::causes::Case;
 use crate::controller::decide::{Actions, GangStatus, State};
 use crate::controller::owners::controller_of;
+use crate::controller::wanted::Wanted;
 use crate::controller::write::resource;
 use crate::explain::{Evidence, causes};
-use crate::gang::{Part, SchedulerKind};
+use crate::gang::{Part, SchedulerKind, keys};
 use crate::judge;
 use crate::workload::{KINDS, Kind, Life, Unasked, Workload as _, pods};
 
@@ -34,7 +36,11 @@ impl Inspector {
         let quorum = judged.plan.parts.first().map_or(0, Part::quorum);
         let own = (kind.name.to_owned(), stored.name().to_owned());
         let below = self.below(stored).await?;
-        let unlinked = self.pods_of(stored, &below).await?;
+        let (unlinked, seen) = match self.pods_of(stored, &below).await {
+            Ok(unlinked) => (unlinked, PodsSeen::Yes),
+            Err(error) if listing::is_forbidden(&error) => (0, PodsSeen::No),
+            Err(error) => return Err(error),
+        };
         let below = below.into_iter().map(|(kind, meta)| (kind, meta.name));
         let below = below.map(|(kind, name)| (kind.to_owned(), name.unwrap_or_default()));
         let makers: Vec<(String, String)> = [own].into_iter().chain(below).collect();
@@ -48,10 +54,13 @@ impl Inspector {
             namespace,
             pods: &[],
             makers: &makers,
+            wanted: Wanted::of(stored),
             now: Timestamp::now(),
         };
-        case.explain(&mut actions, &self.witnesses, &self.client)
-            .await;
+        if seen == PodsSeen::Yes {
+            case.explain(&mut actions, &self.witnesses, &self.client)
+                .await;
+        }
         if unlinked > 0
             && let Some(gang) = actions.gangs.first_mut()
         {
@@ -67,6 +76,7 @@ impl Inspector {
             kind: kind.name.to_owned(),
             namespace: namespace.to_owned(),
             name: stored.name().to_owned(),
+            pods: format!("{}={name}", keys::GANG_NAME),
             declared: Some(name),
             life: Life::Live,
             progress: vec![Progress::default()],
@@ -79,9 +89,12 @@ impl Inspector {
             barrier: None,
             missing: Vec::new(),
             told: None,
-            sight: self.sight(),
+            sight: self.sight(seen),
             failed: None,
-            looked: self.and_around(vec![format!("the {} and its pods", kind.name)]),
+            looked: self.and_around(vec![match seen {
+                PodsSeen::Yes => format!("the {} and its pods", kind.name),
+                PodsSeen::No => format!("the {}", kind.name),
+            }]),
             unknown: and_never(Vec::new(), Stands::Waits),
         })
     }
@@ -94,7 +107,14 @@ impl Inspector {
         let mut below = Vec::new();
         for kind in KINDS.iter().filter(|entry| entry.facts.is_none()) {
             let kind = kind.kind;
-            for meta in self.metadata_in(kind, maker.namespace()).await? {
+            let found = match self.metadata_in(kind, maker.namespace()).await {
+                Err(error) if listing::is_forbidden(&error) => {
+                    self.unseen.push(kind.plural, &error);
+                    continue;
+                }
+                found => found?,
+            };
+            for meta in found {
                 let controller = controller_of(&meta);
                 if controller.is_some_and(|controller| controller.uid == maker.uid()) {
                     below.push((kind.name, meta));

@@ -23,8 +23,13 @@ impl Unseen {
 
     /// A kind of workloads of which none could be looked at.
     pub(super) fn kind(&mut self, plural: &str, why: &kube::Error) {
-        self.kinds += 1;
+        self.unlisted_kind();
         self.push(plural, why);
+    }
+
+    /// The same, for what was told already.
+    pub(super) fn unlisted_kind(&mut self) {
+        self.kinds += 1;
     }
 
     pub(super) fn kinds(&self) -> usize {

@@ -53,8 +53,20 @@ impl GangHistory {
             stranded: gang.evidence.stranded.is_some(),
             // A gang that is overdue and not suspended was not looked at when it was due.
             timed_out: matches!(actions.timeout, Some((_, TimeoutAction::Wait)))
-                && gang.overdue(actions).is_some_and(|by| by > PATIENCE),
+                && gang
+                    .waited
+                    .and_then(|waited| gang.overdue(waited, actions))
+                    .is_some_and(|by| by > PATIENCE),
         }
+    }
+
+    /// How long a gang has waited: where nothing says since when it is wanted, since it was seen first.
+    fn waited(&self, now: Instant, gang: &GangStatus) -> Duration {
+        let seen = || match gang.waits() {
+            true => now.duration_since(self.waiting_since),
+            false => Duration::ZERO,
+        };
+        gang.waited.unwrap_or_else(seen)
     }
 
     pub(super) fn update(
@@ -93,8 +105,9 @@ impl GangHistory {
         let Some((limit, action)) = actions.timeout else {
             return;
         };
-        if gang.overdue(actions).is_none() {
-            let left = limit.saturating_sub(gang.waited.unwrap_or_default());
+        let waited = self.waited(now, gang);
+        if gang.overdue(waited, actions).is_none() {
+            let left = limit.saturating_sub(waited);
             report.again_in(left + Duration::from_millis(100));
             return;
         }
@@ -208,9 +221,9 @@ impl GangStatus {
     }
 
     /// By how much the gang has waited longer than it may.
-    fn overdue(&self, actions: &Actions) -> Option<Duration> {
+    fn overdue(&self, waited: Duration, actions: &Actions) -> Option<Duration> {
         let (limit, _) = actions.timeout?;
-        self.waited?.checked_sub(limit).filter(|_| self.waits())
+        waited.checked_sub(limit).filter(|_| self.waits())
     }
 }
 
@@ -263,6 +276,28 @@ mod tests {
         // A replacement that waits has its own time.
         assert_eq!(look(late(Some(1), State::Waiting)), (false, 0));
         assert_eq!(look(late(Some(60), State::Waiting)), (true, 1));
+    }
+
+    /// One none of whose pods exists, in a workload that has had others.
+    #[test]
+    fn a_gang_of_which_nothing_says_since_when_it_is_wanted_has_waited_since_it_was_seen() {
+        let actions = Actions {
+            timeout: Some((Duration::from_secs(60), TimeoutAction::Wait)),
+            ..Actions::default()
+        };
+        let unmade = GangStatus {
+            state: State::Waiting,
+            ..GangStatus::example()
+        };
+        let start = Instant::now();
+        let mut history = GangHistory::new(&unmade, &actions, start);
+        let mut overdue = |second| {
+            let (mut report, now) = (Report::default(), start + Duration::from_secs(second));
+            history.update(now, &unmade, &actions, &mut report);
+            report.timed_out.is_some()
+        };
+        assert!(!overdue(59));
+        assert!(overdue(60));
     }
 
     #[test]

@@ -1,13 +1,21 @@
 //! What is watched only while a gang waits, to say why: nodes and the pods on them while pods wait for a
-//! node, and what controllers were told when they could not create pods while any gang waits. Nothing of
-//! it is kept when no gang waits.
+//! node, queues while a gang waits in one, what Kueue says while it has not admitted a workload, and what
+//! controllers were told when they could not create pods while any gang waits. Nothing of it is kept when
+//! no gang waits.
 
+mod admissions;
 mod claims;
+mod events;
 mod fits;
+mod heard;
+mod latest;
+mod queues;
 mod refusals;
 mod room;
+mod waiting;
+mod words;
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -18,11 +26,19 @@ use tokio::sync::Notify;
 use super::bundles::neighbours::Neighbours;
 use crate::explain::fit::Fit;
 use crate::explain::refusal::Refusal;
+use crate::explain::room::Own;
+use crate::gang::resources::ResourceList;
 use crate::gang::{Ask, PartnerRef};
+use crate::scheduler::{Queue, QueueTrouble, TABLE};
+use admissions::Admissions;
 use claims::Claims;
 use fits::Fits;
+use queues::Queues;
 use refusals::Refusals;
 use room::WatchedRoom;
+pub(super) use waiting::Need;
+use waiting::Waiting;
+use words::Words;
 
 /// Watches go on for so long after the last gang that waited: another one may come.
 const LINGER: Duration = Duration::from_secs(60);
@@ -32,48 +48,6 @@ const REST: Duration = Duration::from_secs(2);
 
 /// So many workloads are looked at then.
 const FEW: usize = 50;
-
-/// What is needed to say why the gangs of a workload wait.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Need {
-    /// What controllers were refused: its pods do not exist, so that room does not matter yet.
-    Refusals,
-    /// Also the room on nodes: pods of it wait for a node.
-    Room,
-}
-
-impl Need {
-    const ALL: [Self; 2] = [Self::Refusals, Self::Room];
-}
-
-/// Workloads with gangs that wait, by uid.
-#[derive(Default)]
-struct Waiting {
-    all: HashMap<String, (PartnerRef, Need)>,
-    /// How many need the room.
-    room: usize,
-}
-
-impl Waiting {
-    fn insert(&mut self, uid: &str, workload: PartnerRef, need: Need) {
-        self.remove(uid);
-        self.room += usize::from(need == Need::Room);
-        self.all.insert(uid.to_owned(), (workload, need));
-    }
-
-    fn remove(&mut self, uid: &str) {
-        if let Some((_, need)) = self.all.remove(uid) {
-            self.room -= usize::from(need == Need::Room);
-        }
-    }
-
-    fn needs(&self, need: Need) -> usize {
-        match need {
-            Need::Refusals => self.all.len(),
-            Need::Room => self.room,
-        }
-    }
-}
 
 /// How the watches for one need are told.
 #[derive(Default)]
@@ -87,21 +61,40 @@ struct Signs {
 }
 
 /// What witnesses say. One for all kinds of workloads.
-#[derive(Default)]
 pub(super) struct Witnesses {
     waiting: Mutex<Waiting>,
-    for_room: Signs,
-    for_refusals: Signs,
+    signs: BTreeMap<Need, Signs>,
+    admissions: Admissions,
     room: WatchedRoom,
     refusals: Refusals,
+    /// By group and version.
+    queues: BTreeMap<&'static str, Queues>,
+    words: Words,
     claims: Claims,
     fits: Fits,
 }
 
+impl Default for Witnesses {
+    fn default() -> Self {
+        let queues = TABLE.iter().filter_map(|entry| entry.queues);
+        Self {
+            waiting: Mutex::default(),
+            signs: Need::all().map(|need| (need, Signs::default())).collect(),
+            room: WatchedRoom::default(),
+            refusals: Refusals::default(),
+            queues: queues.map(|api| (api, Queues::default())).collect(),
+            words: Words::default(),
+            admissions: Admissions::default(),
+            claims: Claims::default(),
+            fits: Fits::default(),
+        }
+    }
+}
+
 impl Witnesses {
     /// A workload has a gang that waits: it is looked at again when witnesses say something else.
-    pub(super) fn wait(&self, uid: &str, workload: PartnerRef, need: Need) {
-        self.change(|waiting| waiting.insert(uid, workload, need));
+    pub(super) fn wait(&self, uid: &str, workload: PartnerRef, needs: BTreeSet<Need>) {
+        self.change(|waiting| waiting.insert(uid, workload, needs));
     }
 
     /// A workload has none, or is gone.
@@ -123,22 +116,25 @@ impl Witnesses {
 
     fn change(&self, change: impl FnOnce(&mut Waiting)) {
         let mut waiting = self.lock();
-        let needed = |waiting: &Waiting| Need::ALL.map(|need| waiting.needs(need) > 0);
+        let needed = |waiting: &Waiting| -> Vec<bool> {
+            let needs = self.signs.keys();
+            needs.map(|need| waiting.needs(*need) > 0).collect()
+        };
         let before = needed(&waiting);
         change(&mut waiting);
         let after = needed(&waiting);
         drop(waiting);
-        for (index, need) in Need::ALL.into_iter().enumerate() {
-            if before[index] != after[index] {
-                self.signs(need).turned.notify_one();
-            }
-        }
-    }
-
-    fn signs(&self, need: Need) -> &Signs {
-        match need {
-            Need::Refusals => &self.for_refusals,
-            Need::Room => &self.for_room,
+        let turned = before
+            .iter()
+            .zip(after)
+            .map(|(before, after)| *before != after);
+        for (signs, _) in self
+            .signs
+            .values()
+            .zip(turned)
+            .filter(|(_, turned)| *turned)
+        {
+            signs.turned.notify_one();
         }
     }
 
@@ -149,19 +145,36 @@ impl Witnesses {
     /// Whether everything of it that exists has been seen.
     pub(super) fn has_seen(&self, need: Need) -> bool {
         match need {
+            // What it says is told as soon as it is known.
+            Need::Admission => true,
             Need::Refusals => self.refusals.is_filled(),
             Need::Room => self.room.is_filled(),
+            Need::Queues(api) => self.queues.get(api).is_some_and(Queues::is_filled),
+            Need::Words => self.words.is_filled(),
         }
     }
 
-    /// Whether so many pods of a gang fit now; nothing before all nodes and pods were seen. What pods
-    /// take whose holder begins with `own` is kept for them.
+    /// Why Kueue has not admitted a workload, in its words.
+    pub(super) fn admission(&self, namespace: &str, uid: &str) -> Option<String> {
+        self.admissions.of(namespace, uid)
+    }
+
+    /// Looks once at what Kueue says, in one namespace or in all. Whether Kueue is there.
+    pub(super) async fn list_admissions(
+        &self,
+        client: &Client,
+        namespace: Option<&str>,
+    ) -> Result<bool, kube::Error> {
+        self.admissions.list(client, namespace).await
+    }
+
+    /// Whether so many pods of a gang fit now; nothing before all nodes and pods were seen.
     pub(super) fn fit(
         &self,
         (namespace, gang): (&str, &str),
         asks: &[(Arc<Ask>, u32)],
         needed: u32,
-        own: Option<&str>,
+        own: Own<'_>,
     ) -> Option<Fit> {
         let key = (namespace.to_owned(), gang.to_owned());
         let count = || self.room.fit(asks, needed, own);
@@ -183,6 +196,30 @@ impl Witnesses {
         self.refusals.of(namespace, makes)
     }
 
+    /// What is wrong with a queue, for a gang that still needs so much; nothing where that is not known.
+    pub(super) fn queue(&self, queue: &Queue, needed: &ResourceList) -> Option<QueueTrouble> {
+        self.queues.get(queue.api_version)?.trouble(queue, needed)
+    }
+
+    /// Whether it is known if a queue exists, and how it is.
+    pub(super) fn knows(&self, queue: &Queue) -> bool {
+        let queues = self.queues.get(queue.api_version);
+        queues.is_none_or(|queues| queues.knows(&queue.name))
+    }
+
+    /// Looks once at a queue.
+    pub(super) async fn look_up(&self, client: &Client, queue: &Queue) -> Result<(), kube::Error> {
+        match self.queues.get(queue.api_version) {
+            Some(queues) => queues.look_up(client, queue).await,
+            None => Ok(()),
+        }
+    }
+
+    /// What a scheduler says in events of pods whose names begin like this, the last first.
+    pub(super) fn words(&self, namespace: &str, prefix: &str) -> Vec<String> {
+        self.words.of(namespace, prefix)
+    }
+
     /// Which of these claims of volumes do not exist.
     pub(super) async fn missing_claims(
         &self,
@@ -201,7 +238,9 @@ impl Witnesses {
         namespace: Option<&str>,
     ) -> Vec<(&'static str, kube::Error)> {
         let mut unseen = self.room.list(client).await;
-        if let Err(error) = self.refusals.list(client, namespace).await {
+        let refusals = self.refusals.list(client, namespace).await;
+        let words = self.words.list(client, namespace).await;
+        if let Err(error) = refusals.and(words) {
             unseen.push(("events of controllers", error));
         }
         unseen
@@ -209,51 +248,71 @@ impl Witnesses {
 
     /// Watches while a gang waits, and has workloads looked at. Never ends.
     pub(super) async fn run(&self, client: Client, neighbours: &Neighbours) {
-        let room = self.attend(
-            Need::Room,
-            neighbours,
-            || self.room.watch(client.clone(), &self.for_room.changed),
-            || self.room.clear(),
-        );
-        let refusals = self.attend(
-            Need::Refusals,
-            neighbours,
-            || {
-                let changed = &self.for_refusals.changed;
-                self.refusals.watch(client.clone(), changed)
-            },
-            || self.refusals.clear(),
-        );
-        tokio::join!(room, refusals);
+        let needs = self.signs.iter();
+        let attended = needs.map(|(need, signs)| self.attend(*need, signs, &client, neighbours));
+        futures::future::join_all(attended).await;
     }
 
-    async fn attend<W: Future<Output = ()>>(
-        &self,
-        need: Need,
-        neighbours: &Neighbours,
-        watch: impl Fn() -> W,
-        clear: impl Fn(),
-    ) {
+    async fn attend(&self, need: Need, signs: &Signs, client: &Client, neighbours: &Neighbours) {
         loop {
             while !self.is_needed(need) {
-                self.signs(need).turned.notified().await;
+                signs.turned.notified().await;
             }
             tracing::debug!(?need, "a gang waits: watched from now on");
             tokio::select! {
-                () = watch() => {}
-                () = self.tell(need, neighbours) => {}
-                () = self.idle(need) => {}
+                () = self.watch(need, client.clone(), &signs.changed, neighbours) => {}
+                () = self.tell(need, signs, neighbours) => {}
+                () = self.idle(need, signs) => {}
             }
-            clear();
+            self.clear(need);
             tracing::debug!(?need, "no gang waits: no longer watched");
         }
     }
 
-    async fn tell(&self, need: Need, neighbours: &Neighbours) {
-        let changed = &self.signs(need).changed;
+    async fn watch(&self, need: Need, client: Client, changed: &Notify, neighbours: &Neighbours) {
+        match need {
+            // Each of Kueue's is one workload's: the others need not be looked at.
+            Need::Admission => {
+                let tell = |uid: &str| {
+                    let waiting = self.lock();
+                    let workload = waiting.all.get(uid).map(|(workload, _)| workload.clone());
+                    drop(waiting);
+                    workload
+                        .iter()
+                        .for_each(|workload| neighbours.tell(workload));
+                };
+                self.admissions.watch(client, tell).await;
+            }
+            Need::Refusals => self.refusals.watch(client, changed).await,
+            Need::Room => self.room.watch(client, changed).await,
+            Need::Words => self.words.watch(client, changed).await,
+            Need::Queues(api) => {
+                if let Some(queues) = self.queues.get(api) {
+                    queues.watch(client, api, changed).await;
+                }
+            }
+        }
+    }
+
+    fn clear(&self, need: Need) {
+        match need {
+            Need::Admission => self.admissions.clear(),
+            Need::Refusals => self.refusals.clear(),
+            Need::Room => self.room.clear(),
+            Need::Words => self.words.clear(),
+            Need::Queues(api) => {
+                if let Some(queues) = self.queues.get(api) {
+                    queues.clear();
+                }
+            }
+        }
+    }
+
+    async fn tell(&self, need: Need, signs: &Signs, neighbours: &Neighbours) {
+        let changed = &signs.changed;
         loop {
             changed.notified().await;
-            let waiting = self.next_few(need);
+            let waiting = self.next_few(need, &signs.round);
             waiting
                 .iter()
                 .for_each(|workload| neighbours.tell(workload));
@@ -266,21 +325,22 @@ impl Witnesses {
     }
 
     /// Those that are looked at in one round: all, or some of many.
-    fn next_few(&self, need: Need) -> Vec<PartnerRef> {
+    fn next_few(&self, need: Need, round: &AtomicUsize) -> Vec<PartnerRef> {
         let waiting = self.lock();
-        let all = waiting.all.values().filter(|(_, needs)| *needs >= need);
+        let all = waiting.all.values();
+        let all = all.filter(|(_, needs)| needs.contains(&need));
         let all = all.map(|(workload, _)| workload);
         let count = waiting.needs(need);
         if count <= FEW {
             return all.cloned().collect();
         }
-        let from = self.signs(need).round.fetch_add(FEW, Ordering::Relaxed) % count;
+        let from = round.fetch_add(FEW, Ordering::Relaxed) % count;
         all.cycle().skip(from).take(FEW).cloned().collect()
     }
 
     /// Comes back when no gang has needed it for a while.
-    async fn idle(&self, need: Need) {
-        let turned = &self.signs(need).turned;
+    async fn idle(&self, need: Need, signs: &Signs) {
+        let turned = &signs.turned;
         loop {
             while self.is_needed(need) {
                 turned.notified().await;
@@ -307,19 +367,26 @@ mod tests {
     }
 
     #[test]
-    fn nodes_are_watched_only_while_pods_wait_for_one() {
+    fn nodes_are_watched_only_while_pods_wait_for_one_and_queues_while_a_gang_waits_in_one() {
         let witnesses = Witnesses::default();
-        let needed = || Need::ALL.map(|need| witnesses.is_needed(need));
-        witnesses.wait("a", workload("a"), Need::Refusals);
-        assert_eq!(needed(), [true, false]);
-        witnesses.wait("b", workload("b"), Need::Room);
-        witnesses.wait("b", workload("b"), Need::Room);
-        assert_eq!(needed(), [true, true]);
-        assert_eq!(witnesses.next_few(Need::Room), [workload("b")]);
-        assert_eq!(witnesses.next_few(Need::Refusals).len(), 2);
-        witnesses.wait("b", workload("b"), Need::Refusals);
-        assert_eq!(needed(), [true, false]);
+        let queues = Need::Queues(TABLE.iter().find_map(|entry| entry.queues).unwrap());
+        let needed = || {
+            let needs = [Need::Refusals, Need::Room, queues];
+            needs.map(|need| witnesses.is_needed(need))
+        };
+        let next = |need| witnesses.next_few(need, &AtomicUsize::default());
+        let needs = |needs: &[Need]| needs.iter().copied().collect();
+        witnesses.wait("a", workload("a"), needs(&[Need::Refusals]));
+        assert_eq!(needed(), [true, false, false]);
+        let both = [Need::Refusals, Need::Room];
+        witnesses.wait("b", workload("b"), needs(&both));
+        witnesses.wait("b", workload("b"), needs(&both));
+        assert_eq!(needed(), [true, true, false]);
+        assert_eq!(next(Need::Room), [workload("b")]);
+        assert_eq!(next(Need::Refusals).len(), 2);
+        witnesses.wait("b", workload("b"), needs(&[Need::Refusals, queues]));
+        assert_eq!(needed(), [true, false, true]);
         witnesses.keep_only("Workload", &HashSet::new());
-        assert_eq!(needed(), [false, false]);
+        assert_eq!(needed(), [false, false, false]);
     }
 }

@@ -17,7 +17,7 @@ use crate::controller::run::watch;
 use crate::controller::write::resource;
 use crate::explain::fit::Fit;
 use crate::explain::nodes::{NodeRoom, Taint};
-use crate::explain::room::{Held, Room};
+use crate::explain::room::{Held, Own, Room};
 use crate::gang::Ask;
 use crate::gang::ask::AskingSpec;
 use crate::gang::resources::ResourceList;
@@ -59,12 +59,7 @@ impl WatchedRoom {
         self.nodes.load(Ordering::Acquire) && self.pods.load(Ordering::Acquire)
     }
 
-    pub(super) fn fit(
-        &self,
-        asks: &[(Arc<Ask>, u32)],
-        needed: u32,
-        own: Option<&str>,
-    ) -> Option<Fit> {
+    pub(super) fn fit(&self, asks: &[(Arc<Ask>, u32)], needed: u32, own: Own<'_>) -> Option<Fit> {
         let whole = self.is_filled() && !asks.is_empty();
         whole.then(|| self.lock().fit(asks, needed, own))
     }

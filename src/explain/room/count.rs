@@ -17,12 +17,23 @@ use crate::gang::quantity::Quantity;
 /// The largest holders that are named.
 const HOLDERS: usize = 3;
 
+/// Whose pods on nodes are no others' to a gang.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Own<'a> {
+    /// How the holders of pods begin by which its scheduler keeps room for it.
+    pub placeholders: Option<&'a str>,
+    /// Its workload, as a holder. A part of it may be placed, and is not asked to go.
+    pub workload: Option<&'a str>,
+}
+
 impl Room {
-    /// Whether so many pods that ask for this fit now, of which `needed` must. What pods take whose
-    /// holder begins with `own` is kept for them.
-    pub fn fit(&self, asks: &[(Arc<Ask>, u32)], needed: u32, own: Option<&str>) -> Fit {
-        let is_own = |pod: &Kept| own.is_some_and(|own| pod.holder.starts_with(own));
-        let taken = own.map_or(Taken::ByAll, |_| Taken::Without(&is_own));
+    /// Whether so many pods that ask for this fit now, of which `needed` must.
+    pub fn fit(&self, asks: &[(Arc<Ask>, u32)], needed: u32, own: Own<'_>) -> Fit {
+        let placeholders = own.placeholders;
+        let is_own = |pod: &Kept| placeholders.is_some_and(|own| pod.holder.starts_with(own));
+        let is_itself = |pod: &Kept| own.workload == Some(&*pod.holder);
+        let is_other = |pod: &Kept| !is_own(pod) && !is_itself(pod);
+        let taken = placeholders.map_or(Taken::ByAll, |_| Taken::Without(&is_own));
         let placed = self.place(asks, needed, taken);
         let mut fit = Fit {
             fits: placed.fits,
@@ -40,15 +51,22 @@ impl Room {
             return fit;
         };
         // Who holds it, and at what priority, matters only where it would do.
-        let empty = self.place(asks, needed, Taken::ByNone);
+        let alone = !self.pods.values().any(is_itself);
+        let empty = match alone {
+            true => self.place(asks, needed, Taken::ByNone),
+            false => self.place(asks, needed, Taken::Without(&|pod| !is_itself(pod))),
+        };
         if !empty.missing.is_empty() && empty.fits < needed {
-            lacking.small = Some(Small {
-                fits: empty.fits,
-                total: too_small(kind, &short.resource, asks, needed),
+            lacking.small = Some(match alone {
+                true => Small::Empty {
+                    fits: empty.fits,
+                    total: too_small(kind, &short.resource, asks, needed),
+                },
+                false => Small::WithoutOthers { fits: empty.fits },
             });
             return fit;
         }
-        lacking.holders = self.holders(&short.resource, &kind.may, |pod| !is_own(pod));
+        lacking.holders = self.holders(&short.resource, &kind.may, is_other);
         let named = |pod: &Kept| {
             let mut holders = lacking.holders.iter();
             is_own(pod) || holders.any(|(name, _)| **name == *pod.holder)
@@ -60,11 +78,11 @@ impl Room {
         };
         let below = |pod: &Kept| pod.priority < priority;
         let over = self.largest(&short.resource, &lacking.ask, |pod| {
-            below(pod) && !is_own(pod)
+            below(pod) && is_other(pod)
         });
         let fits = match over {
             Some(_) => {
-                let given = |pod: &Kept| is_own(pod) || below(pod);
+                let given = |pod: &Kept| is_own(pod) || (below(pod) && is_other(pod));
                 self.place(asks, needed, Taken::Without(&given)).fits
             }
             None => fit.fits,

@@ -53,6 +53,7 @@ const ABILITIES: Abilities = Abilities {
     queue: Support::Yes,
     non_strict: Support::Yes,
     priorities: Priorities::OnPodsOnly,
+    preemption_policy: Support::Yes,
     link_site: LinkSite::JobTemplate,
     resume: Resume::NewGang,
     // Bound pods count until they are deleted, finished or not (1.8).
@@ -107,6 +108,8 @@ pub(crate) static ENTRY: Entry = Entry {
         ("koordinator", &ByPodGroup),
         ("koordinator, annotations", &ByAnnotations),
     ],
+    queues: None,
+    tells: None,
 };
 
 /// The variants: the default one, which is stamped by saying nothing, and that without objects.

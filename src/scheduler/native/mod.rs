@@ -103,6 +103,8 @@ pub(crate) static ENTRY: Entry = Entry {
         ("native 1.37", &v1_37::Native),
         ("native 1.37-composites", &composites::Native),
     ],
+    queues: None,
+    tells: None,
 };
 
 #[derive(Debug, clap::Args)]
@@ -140,6 +142,7 @@ const ABILITIES: Abilities = Abilities {
     queue: Support::No("kube-scheduler has no queues; remove the annotation"),
     non_strict: Support::No("a gang that does not fit holds nothing; use Strict"),
     priorities: Priorities::MustBeEqual,
+    preemption_policy: Support::Yes,
     link_site: LinkSite::JobTemplate,
     resume: Resume::SameGang,
     quorum_change: QuorumChange::Never("Kubernetes takes a new minCount only from 1.37 on"),

@@ -6,6 +6,7 @@
 //! taken from the pod as it arrives (Kueue changes node selectors after the Job was created),
 //! those of the others from the stamp.
 
+mod headroom;
 mod placeholder;
 mod selector;
 mod task_groups;
@@ -21,6 +22,7 @@ use crate::gang::{RoleStamp, Stamp};
 
 use super::abilities::{Abilities, Bundles, Later, LinkSite, NewRoom, Priorities, QuorumChange};
 use super::abilities::{Resume, Support, Timeouts};
+use super::entry::Tells;
 use super::{Entry, Listens, Marks, Scheduler, pod_group, scheduler_name};
 use task_groups::{applications, groups, wishes};
 
@@ -49,6 +51,11 @@ pub(crate) static ENTRY: Entry = Entry {
     apis: &[],
     backend: |_, _| Ok(&Yunikorn),
     rows: &[("yunikorn", &Yunikorn)],
+    queues: None,
+    tells: Some(Tells {
+        reason: headroom::REASON,
+        queue: headroom::read,
+    }),
 };
 
 static ABILITIES: Abilities = Abilities {
@@ -58,6 +65,7 @@ static ABILITIES: Abilities = Abilities {
     queue: Support::Yes,
     non_strict: Support::No("a gang that does not fit keeps its placeholders; use Strict"),
     priorities: Priorities::OnPodsOnly,
+    preemption_policy: Support::Yes,
     link_site: LinkSite::Pod,
     resume: Resume::NewGang,
     // Once the room was held, members come and go without a gang (1.8).
@@ -192,13 +200,13 @@ impl Scheduler for Yunikorn {
         Vec::new()
     }
 
-    /// Placeholders belong to the first pod that YuniKorn saw, and are deleted with it; for YuniKorn the
-    /// application has then ended, whatever pods are left or are created (1.8).
     /// Named after the application and the task group (1.8).
     fn placeholders(&self, gang: &str) -> Option<String> {
         Some(format!("tg-{gang}-"))
     }
 
+    /// Placeholders belong to the first pod that YuniKorn saw, and are deleted with it; for YuniKorn the
+    /// application has then ended, whatever pods are left or are created (1.8).
     fn orphans(&self) -> Option<&'static str> {
         Some("yunikorn forgets a gang whose first pod goes")
     }

@@ -103,7 +103,11 @@ impl Conditions {
         let shown = shown.as_ref();
         // A workload that never had a gang needs no condition; one that had keeps none that is no
         // longer true.
-        if matches!(condition.reason, Reason::Idle | Reason::Ended) && shown.is_none() {
+        let late = matches!(
+            condition.reason,
+            Reason::Idle | Reason::Ended | Reason::Failed
+        );
+        if late && shown.is_none() {
             return ConditionUpdate::NotNeeded;
         }
         let stays = |shown: &Value| condition.is(shown) || condition.yields_to(shown);
@@ -136,8 +140,7 @@ impl Conditions {
             if (last.reason, condition.reason) == (Reason::TimedOut, Reason::Suspended) {
                 return ConditionUpdate::Later(left);
             }
-            // The numbers of one cause change often, and each change would be a write.
-            if condition.waits() && last.reason == condition.reason {
+            if condition.recounts(last) {
                 return ConditionUpdate::Later(left);
             }
         }

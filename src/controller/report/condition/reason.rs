@@ -15,6 +15,7 @@ pub(super) enum Reason {
     Broken,
     TimedOut,
     Ended,
+    Failed,
     Suspended,
     Refused,
     Idle,
@@ -33,6 +34,7 @@ impl Reason {
             Self::Broken => BROKEN,
             Self::TimedOut => TIMED_OUT,
             Self::Ended => "GangEnded",
+            Self::Failed => "GangFailed",
             Self::Suspended => "GangSuspended",
             Self::Refused => "GangRefused",
             Self::Idle => "NoGang",
@@ -47,7 +49,8 @@ impl Reason {
         match self {
             Self::Scheduled | Self::BarrierOpen => "True",
             Self::Waiting | Self::Because(_) | Self::Broken | Self::TimedOut => "False",
-            Self::Ended | Self::Suspended | Self::Refused | Self::Idle => "False",
+            Self::Ended | Self::Failed => "False",
+            Self::Suspended | Self::Refused | Self::Idle => "False",
             Self::BarrierWaiting | Self::BarrierTimedOut | Self::BarrierRefused => "False",
         }
     }

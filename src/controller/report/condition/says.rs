@@ -65,17 +65,19 @@ impl Condition {
             (Reason::TimedOut, why.clone())
         } else if let Some(kind) = actions.suspended {
             let message = match &actions.kueue {
-                Some(queue) => format!(
-                    "the {kind} is suspended: Kueue has not admitted it from the queue {queue:?}"
-                ),
+                Some(queued) => format!("the {kind} is {}", queued.suspended()),
                 None => format!("the {kind} is suspended"),
             };
             (Reason::Suspended, message)
         } else if let Some(kind) = actions.finished {
-            (
-                Reason::Ended,
-                format!("the {kind} has ended: no gang waits any more"),
-            )
+            match actions.failure.as_deref() {
+                None => (
+                    Reason::Ended,
+                    format!("the {kind} has ended: no gang waits any more"),
+                ),
+                Some("") => (Reason::Failed, format!("the {kind} has failed")),
+                Some(why) => (Reason::Failed, format!("the {kind} has failed: {why}")),
+            }
         } else if all == 0 && actions.idle {
             (Reason::Idle, "there is no gang now".to_owned())
         } else if all == 0 && !actions.unmade {
@@ -132,15 +134,21 @@ impl Condition {
         })
     }
 
-    /// How long to hold it back: a gang that starts at once is not worth saying that it waited.
-    /// What was said before is corrected at once.
+    /// How long to hold it back: a gang that starts at once is not worth saying that it waited, nor a
+    /// workload that Kueue admits at once that it was suspended. What was said before is corrected at
+    /// once.
     pub(super) fn hold_back(
         &self,
         workload: &Stored,
         shown: Option<&Value>,
         actions: &Actions,
     ) -> Option<Duration> {
-        if !self.waits() || shown.is_some() {
+        let queued = actions
+            .kueue
+            .as_ref()
+            .filter(|_| self.reason == Reason::Suspended);
+        let unexplained = queued.is_some_and(|queued| queued.says.is_none());
+        if !(self.waits() || unexplained) || shown.is_some() {
             return None;
         }
         let waiting = actions.gangs.iter().filter(|g| g.state != State::Scheduled);
@@ -160,6 +168,16 @@ impl Condition {
             gang.state != State::Scheduled && named.is_some_and(|rest| rest.starts_with(':'))
         };
         self.waits() && shown["reason"] == BROKEN && actions.gangs.iter().any(of)
+    }
+
+    /// Whether it tells the same cause as the last one with other numbers: they change often, and each
+    /// change would be a write.
+    pub(super) fn recounts(&self, last: &Self) -> bool {
+        let wordy =
+            |text: &str| -> String { text.chars().filter(|c| !c.is_ascii_digit()).collect() };
+        let waits = self.waits() && last.reason == self.reason;
+        let suspended = [self, last].iter().all(|c| c.reason == Reason::Suspended);
+        waits || suspended && wordy(&self.message) == wordy(&last.message)
     }
 
     pub(super) fn waits(&self) -> bool {

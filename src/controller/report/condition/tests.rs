@@ -4,6 +4,7 @@ use serde_json::json;
 
 use super::*;
 use crate::controller::decide::{GangStatus, State};
+use crate::controller::queued::Queued;
 use crate::controller::report::events::FIRST_WORDS;
 use crate::controller::report::few::LONGEST;
 
@@ -104,6 +105,34 @@ fn why_it_was_suspended_stays_until_somebody_resumes_it() {
 }
 
 #[test]
+fn why_kueue_has_suspended_it_is_told_at_once_and_other_numbers_later() {
+    let conditions = Conditions::default();
+    let says = |words: Option<&str>| {
+        let suspended = Actions {
+            suspended: Some("Job"),
+            kueue: Some(Queued {
+                queue: "team".to_owned(),
+                says: words.map(str::to_owned),
+            }),
+            ..Actions::default()
+        };
+        conditions.update(&workload(None), &suspended, &[])
+    };
+    // Most are admitted at once.
+    assert_eq!(says(None), ConditionUpdate::Later(FIRST_WORDS));
+    let first = written(says(Some("3 more CPU needed")));
+    assert_eq!(first["reason"], "GangSuspended");
+    let message = "the Job is suspended by Kueue (queue \"team\"): 3 more CPU needed";
+    assert_eq!(first["message"], message);
+    assert!(matches!(
+        says(Some("12 more CPU needed")),
+        ConditionUpdate::Later(_)
+    ));
+    let stopped = written(says(Some("the queue is stopped")));
+    assert_eq!(stopped["reason"], "GangSuspended");
+}
+
+#[test]
 fn a_workload_that_ends_while_a_gang_waits_says_so_and_one_that_was_placed_says_nothing() {
     let ended = Actions {
         finished: Some("Job"),
@@ -115,6 +144,36 @@ fn a_workload_that_ends_while_a_gang_waits_says_so_and_one_that_was_placed_says_
     assert_eq!(written(update(Some(shown("False"))))["reason"], "GangEnded");
     assert_eq!(update(Some(shown("True"))), ConditionUpdate::NotNeeded);
     assert_eq!(update(None), ConditionUpdate::NotNeeded);
+}
+
+#[test]
+fn a_workload_that_fails_says_why_whether_or_not_its_gangs_were_placed() {
+    let failed = |why: &str| Actions {
+        finished: Some("Job"),
+        failure: Some(why.to_owned()),
+        ..Actions::default()
+    };
+    let update = |shown: Option<&Value>, why| {
+        let actions = failed(why);
+        Conditions::default().update(&workload(shown), &actions, &[])
+    };
+    for status in ["True", "False"] {
+        let shown = json!({"type": TYPE, "status": status, "reason": "x"});
+        let said = written(update(Some(&shown), "DeadlineExceeded: it took too long"));
+        assert_eq!(
+            (&said["status"], &said["reason"]),
+            (&json!("False"), &json!("GangFailed"))
+        );
+        let message = "the Job has failed: DeadlineExceeded: it took too long";
+        assert_eq!(said["message"], message);
+        let again = update(Some(&said), "DeadlineExceeded: it took too long");
+        assert_eq!(again, ConditionUpdate::NotNeeded);
+        assert_eq!(
+            written(update(Some(&shown), ""))["message"],
+            "the Job has failed"
+        );
+    }
+    assert_eq!(update(None, "x"), ConditionUpdate::NotNeeded);
 }
 
 #[test]
