@@ -1,6 +1,7 @@
 //! What the manifests promise to a cluster, read from the files themselves.
 
 mod monitoring;
+mod policies;
 mod roles;
 #[path = "../support/mod.rs"]
 mod support;

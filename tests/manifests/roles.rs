@@ -119,6 +119,7 @@ const TOUCHED: &[(&str, &str, &[&str])] = &[
     ("", "namespaces", &["list", "watch"]),
     ("", "nodes", &["list", "watch"]),
     ("events.k8s.io", "events", &["create"]),
+    ("kueue.x-k8s.io", "workloads", &["list", "watch"]),
     ("scheduling.k8s.io", "workloads", OBJECT),
     ("scheduling.k8s.io", "podgroups", OBJECT),
     ("scheduling.k8s.io", "compositepodgroups", OBJECT),
@@ -126,8 +127,8 @@ const TOUCHED: &[(&str, &str, &[&str])] = &[
     ("scheduling.x-k8s.io", "podgroups", OBJECT),
     ("scheduling.sigs.k8s.io", "podgroups", OBJECT),
     ("scheduling.run.ai", "podgroups", OBJECT),
-    ("scheduling.volcano.sh", "queues", &["get"]),
-    ("scheduling.run.ai", "queues", &["get"]),
+    ("scheduling.volcano.sh", "queues", &["list", "watch"]),
+    ("scheduling.run.ai", "queues", &["list", "watch"]),
     (
         "apiextensions.k8s.io",
         "customresourcedefinitions",
