@@ -1,5 +1,8 @@
 # Each recipe is one visible command, so that everything works without just too.
 
+builder := 'tool=$(command -v docker || command -v podman || command -v buildah) || { echo "none of docker, podman and buildah is installed: one of them builds the image" >&2; exit 1; }; case "$tool" in *docker) time=--build-arg=SOURCE_DATE_EPOCH=0 ;; *) time=--timestamp=0 ;; esac'
+platforms := "linux/amd64,linux/arm64"
+
 # List the recipes
 _default:
     @just --list
@@ -15,6 +18,11 @@ e2e *ARGS:
 # A real node in namespaces of its own, as root: everything, or FILTER, or --list
 e2e-node *ARGS:
     cargo test --features e2e --test e2e -- node {{ARGS}}
+
+# What has a long form, in that form: docs/testing.md
+e2e-long:
+    MUSTER_E2E_LONG=1 cargo test --features e2e --test e2e -- certs::rotation
+    MUSTER_E2E_LONG=1 cargo test --features e2e --test e2e -- node
 
 # Formatting, lints, licences and sources of dependencies
 lint:
@@ -32,6 +40,11 @@ bench-barrier:
     cargo build --release --features e2e --bin muster --example waiters
     cargo test --features e2e --test e2e -- bench-barrier
 
+# What a replica needs, with up to GANGS gangs on a real apiserver: docs/operating.md has a run of it
+bench-size GANGS="1000":
+    cargo build --release --locked --bin muster --target "$(uname -m)-unknown-linux-musl"
+    cargo test --features e2e --test e2e -- bench-size {{GANGS}}
+
 # New cases for each fuzz target, SECONDS of CPU time each; every run tries others
 fuzz SECONDS="60":
     MUSTER_FUZZ_SECONDS={{SECONDS}} MUSTER_FUZZ_SEED="$(date +%s)" cargo test --profile fuzz --test fuzz
@@ -48,11 +61,27 @@ serve *ARGS:
 certs:
     cargo run --release -- certs --dir certs
 
-# Build the container image with docker, podman or buildah, whichever is there
+# Build the container image with docker, podman or buildah, whichever is there: the same bytes each time
 image TAG="muster:dev":
-    tool=$(command -v docker || command -v podman || command -v buildah) \
-        || { echo "none of docker, podman and buildah is installed: one of them builds the image" >&2; exit 1; }; \
-        "$tool" build --tag {{TAG}} .
+    {{builder}}; "$tool" build "$time" --tag {{TAG}} .
+
+# Build it for all platforms under one tag, and push that: docs/install.md
+image-multi TAG:
+    {{builder}}; \
+        if [ "${tool##*/}" = docker ]; then \
+            docker buildx build "$time" --platform {{platforms}} --tag {{TAG}} --push .; \
+        else \
+            "$tool" build "$time" --platform {{platforms}} --manifest {{TAG}} . \
+                && "$tool" manifest push --all {{TAG}} docker://{{TAG}}; \
+        fi
+
+# Print the version, which is the tag of a release's image
+version:
+    @cargo pkgid | sed 's/.*[#@]//'
+
+# List the crates in the program, with versions and licences, in muster.cdx.json
+sbom:
+    cargo cyclonedx --format json --target x86_64-unknown-linux-musl --override-filename muster.cdx
 
 # Print what installs Muster in a cluster; OVERLAY is a folder of manifests/: docs/install.md
 manifest OVERLAY="base":

@@ -37,7 +37,8 @@ impl Seat {
             Self::Loopback => "",
             Self::Node => {
                 ",endpointslice-controller,root-ca-certificate-publisher-controller,\
-                 node-lifecycle-controller,taint-eviction-controller,disruption-controller"
+                 node-lifecycle-controller,taint-eviction-controller,disruption-controller,\
+                 daemonset-controller"
             }
         }
     }

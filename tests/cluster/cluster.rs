@@ -1,8 +1,9 @@
 //! A whole cluster: the control plane, the operators, KWOK. Tests share one, each in its sandbox.
 
+use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 
@@ -40,12 +41,21 @@ enum LwsGangs {
     Own,
 }
 
+/// Whether Kueue decides when workloads may start.
+#[derive(Default)]
+enum Queues {
+    #[default]
+    None,
+    Kueue,
+}
+
 /// What a cluster has beside what every one has.
 #[derive(Default)]
 struct Beside<'a> {
     schedulers: &'a [Kind],
     operators: &'a [ThirdParty],
     lws_gangs: LwsGangs,
+    queues: Queues,
 }
 
 impl Beside<'static> {
@@ -54,11 +64,18 @@ impl Beside<'static> {
             Home::Schedulers => (schedulers::ALL, &[]),
             Home::KoordinatorAnnotations => (&[Kind::Koordinator(Retries::Calm)], &[]),
             Home::ThirdParty => (&[], third_party::ALL),
+            // Whose pods must carry what Kueue adds.
+            Home::Kueue => (&[Kind::Yunikorn], &[]),
             Home::Main | Home::Kubernetes1_36 | Home::Kubernetes1_35 | Home::Node => (&[], &[]),
+        };
+        let queues = match home {
+            Home::Kueue => Queues::Kueue,
+            _ => Queues::None,
         };
         Self {
             schedulers,
             operators,
+            queues,
             ..Self::default()
         }
     }
@@ -82,6 +99,7 @@ impl Cluster {
             .to_vec();
         names.extend(beside.schedulers.iter().map(|kind| format!("{kind:?}")));
         names.extend(beside.operators.iter().map(|kind| format!("{kind:?}")));
+        names.extend(matches!(beside.queues, Queues::Kueue).then(|| "Kueue".to_owned()));
         let mut cluster = Cluster::around_with(beside, plane, figures).await?;
         let flags: &[(&str, &str)] = match home {
             Home::KoordinatorAnnotations => &[("koordinator", "annotations")],
@@ -194,6 +212,17 @@ impl Cluster {
         let jobset = Operator::install_jobset(&plane, &objects);
         let (jobset, lws) =
             tokio::try_join!(jobset, lws).context("cannot install the operators")?;
+        let kueue = match beside.queues {
+            Queues::None => None,
+            Queues::Kueue => Some(Operator::install_kueue(&plane, &objects).await?),
+        };
+        // With the others: their objects go through its webhooks too.
+        let kueue = async {
+            match kueue {
+                Some(kueue) => kueue.start(&plane, &objects).await.map(Some),
+                None => Ok(None),
+            }
+        };
         for kind in beside.schedulers {
             let installed = kind.install(&plane, &objects).await;
             installed.with_context(|| format!("cannot install {kind:?}"))?;
@@ -202,14 +231,16 @@ impl Cluster {
             let installed = operator.install(&plane, &objects).await;
             installed.with_context(|| format!("cannot install {operator:?}"))?;
         }
-        let (manager, scheduler, kwok, jobset, lws) = tokio::try_join!(
+        let (manager, scheduler, kwok, jobset, lws, kueue) = tokio::try_join!(
             plane.start_controller_manager(),
             plane.start_scheduler(),
             plane.start_kwok(),
             jobset.start(&plane, &objects),
             lws.start(&plane, &objects),
+            kueue,
         )?;
         let mut processes = vec![jobset, lws, kwok, scheduler, manager];
+        processes.extend(kueue);
         for kind in beside.schedulers {
             let started = kind.start(&plane, &objects).await;
             processes.extend(started.with_context(|| format!("cannot start {kind:?}"))?);
@@ -241,6 +272,14 @@ impl Cluster {
         muster::metrics(admin).await
     }
 
+    /// Where a component writes what it has to say.
+    pub fn log(&self, name: &str) -> Result<&Path> {
+        let name = format!("{}/{name}", self.plane.name);
+        let found = self.processes.iter().find(|process| process.name == name);
+        let process = found.with_context(|| format!("this cluster has no {name}"))?;
+        Ok(&process.log)
+    }
+
     /// Components that ended though nobody asked them to, with their last words.
     pub fn casualties(&self) -> Vec<String> {
         let dead = |process: &Process| {
@@ -263,6 +302,11 @@ impl Cluster {
     /// Resident memory of all components, in MiB.
     pub fn memory(&self) -> u64 {
         self.ask(Process::memory).into_iter().sum()
+    }
+
+    /// CPU time of each component so far.
+    pub fn cpu(&self) -> Vec<(String, Duration)> {
+        self.ask(|process| Some((process.name.clone(), process.cpu()?)))
     }
 
     /// The real node, in the tests that have one.

@@ -1,8 +1,8 @@
 //! The components of a real control plane, built from source and kept outside the checkout.
 //!
-//! Each group is a small Go module under `modules/` that pins versions; the Go toolchain fetches
-//! and builds it by module path. The result lies in a directory named after a hash of the
-//! module's files, so that a fresh clone on the same machine builds nothing.
+//! The small Go modules under `modules/` pin versions, and the Go toolchain fetches and builds the
+//! programs of a group by module path. The result lies in a directory named after a hash of the
+//! files that decide about it, so that a fresh clone on the same machine builds nothing.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -71,13 +71,20 @@ impl Module {
     fn source(&self) -> PathBuf {
         Path::new(env!("CARGO_MANIFEST_DIR"))
             .join("tests/cluster/modules")
-            .join(self.name)
+            .join(self.libraries)
     }
 
     fn key(&self) -> Result<String> {
         let mut hash = Sha256::new_with_prefix(RECIPE);
         let source = self.source();
-        for path in files(&source)? {
+        let mut paths = vec![source.join("go.mod"), source.join("go.sum")];
+        for (_, package) in self.programs {
+            hash.update(package);
+            if package.starts_with("./") {
+                paths.extend(files(&source.join(package))?);
+            }
+        }
+        for path in paths {
             let text =
                 fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
             let name = path.strip_prefix(&source)?.to_string_lossy();
@@ -152,6 +159,7 @@ impl Module {
             .arg("-gcflags=all=-dwarf=false")
             .arg("-ldflags")
             .arg(self.linker_flags()?)
+            .arg(format!("-tags={}", self.tags.unwrap_or_default()))
             .arg("-o")
             .arg(&out)
             .args(programs.iter().map(|(_, package)| package))
@@ -261,7 +269,7 @@ fn go(args: &[&str], dir: &Path) -> std::io::Result<Output> {
 }
 
 /// Two runs must not build the same group at once; the lock ends with the returned file.
-fn lock(path: &Path, name: &str) -> Result<File> {
+pub fn lock(path: &Path, name: &str) -> Result<File> {
     let file = File::create(path).with_context(|| format!("cannot make {}", path.display()))?;
     match file.try_lock() {
         Ok(()) => return Ok(file),

@@ -102,7 +102,7 @@ pub fn table() -> Result<String> {
         table.kubernetes(&swagger["definitions"])?;
     }
     for crd in &CRDS {
-        let text = read(&module("operators", crd.module)?.join(crd.file))?;
+        let text = read(&module("kubernetes-1.36", crd.module)?.join(crd.file))?;
         let document = yaml::documents(&text).into_iter().next();
         let object = document.context("no document")??.value;
         table.crd(object, crd.more)?;
@@ -303,7 +303,7 @@ fn scalar(schema: &Value, field: &str) -> Result<String> {
 }
 
 /// The CRD with what `muster crd extend` adds, where it is the one that it extends.
-fn extended(mut installed: Value) -> Result<Value> {
+pub fn extended(mut installed: Value) -> Result<Value> {
     if installed["metadata"]["name"] == crd::NAME {
         let patch = crd::patch(crd::Wish::Extend, &installed)?;
         json_patch::patch(&mut installed, &patch)?;

@@ -9,7 +9,10 @@ use tokio::sync::OnceCell;
 use crate::cluster::Cluster;
 use crate::components::Components;
 use crate::figures::Figures;
-use crate::modules::{COREDNS, HELM, KUBERAY, MPI, Module, OPERATORS, SCHEDULERS};
+use crate::modules::{
+    CERT_MANAGER, COREDNS, HELM, KUBERAY, KUEUE, MPI, Module, NETWORK_POLICIES, OPERATORS,
+    SCHEDULERS,
+};
 use crate::modules::{KUBERNETES_1_35, KUBERNETES_1_36, KUBERNETES_1_37};
 use crate::process::Group;
 use crate::release::Release;
@@ -27,6 +30,8 @@ pub enum Home {
     KoordinatorAnnotations,
     /// Kubernetes 1.37 with the operators of other projects, whose workloads Muster does not know.
     ThirdParty,
+    /// Kubernetes 1.37 with Kueue, its own scheduler and YuniKorn.
+    Kueue,
     /// Kubernetes 1.37 with a real node, whose pods are containers: see `node`.
     Node,
 }
@@ -40,6 +45,7 @@ impl Home {
             Self::Kubernetes1_35 => "kubernetes-1.35",
             Self::KoordinatorAnnotations => "koordinator-annotations",
             Self::ThirdParty => "third-party",
+            Self::Kueue => "kueue",
             Self::Node => "node",
         }
     }
@@ -53,16 +59,19 @@ impl Home {
             Self::Kubernetes1_36 => &[&KUBERNETES_1_36],
             Self::Kubernetes1_35 | Self::KoordinatorAnnotations => &[&KUBERNETES_1_35],
             Self::ThirdParty => &[&MPI, &KUBERAY],
-            Self::Node => &[&COREDNS, &HELM],
+            Self::Kueue => &[&SCHEDULERS, &KUEUE],
+            Self::Node => &[&COREDNS, &NETWORK_POLICIES, &HELM, &CERT_MANAGER],
         };
         [&[&KUBERNETES_1_37, &OPERATORS], more].concat()
     }
 
     pub fn release(self) -> Release {
         match self {
-            Self::Main | Self::KoordinatorAnnotations | Self::ThirdParty | Self::Node => {
-                Release::V1_37
-            }
+            Self::Main
+            | Self::KoordinatorAnnotations
+            | Self::ThirdParty
+            | Self::Kueue
+            | Self::Node => Release::V1_37,
             Self::Schedulers => Release::V1_37WithComposites,
             Self::Kubernetes1_36 => Release::V1_36,
             Self::Kubernetes1_35 => Release::V1_35,
@@ -74,7 +83,7 @@ pub struct Fleet {
     components: Arc<Components>,
     group: Arc<Group>,
     pub figures: Arc<Figures>,
-    clusters: [OnceCell<Arc<Cluster>>; 7],
+    clusters: [OnceCell<Arc<Cluster>>; 8],
 }
 
 impl Fleet {

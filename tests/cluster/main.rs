@@ -12,8 +12,14 @@
 //! ([`cluster`]) and end with the run ([`process`]). Each test gets a [`sandbox`].
 
 mod apiserver;
+mod before;
 mod bench;
+mod calls;
+mod cert_manager;
+mod clock;
 mod cluster;
+#[path = "../common/mod.rs"]
+mod common;
 mod components;
 mod control_plane;
 mod demo;
@@ -24,6 +30,7 @@ mod health;
 mod helm;
 mod install;
 mod kubeconfig;
+mod long;
 mod manifests;
 mod modules;
 mod muster;
@@ -38,6 +45,9 @@ mod release;
 mod runner;
 mod sandbox;
 mod schedulers;
+mod service;
+mod sizes;
+mod stream;
 mod tests;
 mod third_party;
 
@@ -52,6 +62,7 @@ use clap::{Parser, Subcommand};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::LocalSet;
 
+use crate::before::VersionBefore;
 use crate::components::Components;
 use crate::fleet::{Fleet, Home};
 use crate::modules::Module;
@@ -76,10 +87,16 @@ struct Args {
 
 #[derive(Subcommand)]
 enum Action {
-    /// Only build the components
+    /// Only build the components, and Muster's image where the tests on a real node can run
     Build,
     /// Ten thousand pods at one start barrier: how soon they go on, and what it costs
     BenchBarrier,
+    /// What a replica needs by the number of gangs and of reviews
+    BenchSize {
+        /// How many gangs at most
+        #[arg(default_value_t = 1_000)]
+        gangs: usize,
+    },
     /// Bring the cluster up, show a gang wait and start, and stay until Ctrl-C
     Demo,
     /// Run the tests on a real node, which needs root
@@ -196,7 +213,9 @@ async fn work(args: Args, tests: Vec<Test>, group: &Arc<Group>) -> Result<Option
     // Only what the chosen tests need: a filter need not wait for every scheduler.
     let needed: Vec<&Module> = match args.action {
         Some(Action::Build) => modules::ALL.to_vec(),
-        Some(Action::Demo | Action::BenchBarrier) => Home::Main.modules(),
+        Some(Action::Demo | Action::BenchBarrier | Action::BenchSize { .. }) => {
+            Home::Main.modules()
+        }
         _ => {
             let needs = |module: &&&Module| {
                 let mut homes = tests.iter().flat_map(Test::modules);
@@ -205,12 +224,27 @@ async fn work(args: Args, tests: Vec<Test>, group: &Arc<Group>) -> Result<Option
             modules::ALL.iter().filter(needs).copied().collect()
         }
     };
-    let build = move || Components::build(&builder, &needed);
-    let components = tokio::task::spawn_blocking(build).await??;
+    let before = tests.iter().any(Test::is_beside_the_version_before);
+    let before = before || matches!(args.action, Some(Action::Build));
+    let build = move || -> Result<Components> {
+        let components = Components::build(&builder, &needed)?;
+        if before {
+            VersionBefore::build(&builder)?;
+        }
+        Ok(components)
+    };
     if let Some(Action::Build) = args.action {
+        match node::needs::check() {
+            Ok(()) => node::images::build_muster_beside(group, build).await?,
+            Err(lacks) => {
+                println!("without Muster's image, for {lacks}");
+                tokio::task::spawn_blocking(build).await??
+            }
+        };
         println!("components are in {}", components::cache_dir()?.display());
         return Ok(None);
     }
+    let components = tokio::task::spawn_blocking(build).await??;
     let fleet = Arc::new(Fleet::new(components, Arc::clone(group)));
     if let Some(Action::Demo) = args.action {
         demo::run(fleet.cluster(Home::Main).await?).await?;
@@ -218,6 +252,10 @@ async fn work(args: Args, tests: Vec<Test>, group: &Arc<Group>) -> Result<Option
     }
     if let Some(Action::BenchBarrier) = args.action {
         bench::run(fleet.cluster(Home::Main).await?).await?;
+        return Ok(None);
+    }
+    if let Some(Action::BenchSize { gangs }) = args.action {
+        sizes::run(fleet.cluster(Home::Main).await?, gangs).await?;
         return Ok(None);
     }
     // Tests on the only node restart what all of them use.

@@ -53,15 +53,16 @@ pub struct Loopback<'a> {
 }
 
 impl Loopback<'_> {
-    /// The manifests with three changes: the Deployment goes; the webhook's Service becomes an
-    /// ExternalName, for which the apiserver dials that name at the port in the webhook's
-    /// `service` reference; and those references get the port and the authority.
+    /// The manifests with three changes: the Deployment goes, and with it an API that it would serve;
+    /// the webhook's Service becomes an ExternalName, for which the apiserver dials that name at the
+    /// port in the webhook's `service` reference; and those references get the port and the authority.
     pub fn redirect(&self, objects: Vec<Value>) -> Vec<Value> {
         let bundle = BASE64_STANDARD.encode(self.authority);
         let mut kept = Vec::new();
         for mut object in objects {
             match object["kind"].as_str() {
-                Some("Deployment") => continue,
+                // An API that nobody serves would keep namespaces from going.
+                Some("Deployment" | "APIService") => continue,
                 Some("Service") if is_webhook_service(&object) => {
                     object["spec"] = json!({"type": "ExternalName", "externalName": "127.0.0.1"});
                 }

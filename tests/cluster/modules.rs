@@ -1,12 +1,17 @@
 //! Which programs the harness builds, and from which Go modules.
 
-/// A small Go module under `modules/` that pins versions.
+/// Programs that are built together.
 pub struct Module {
     pub name: &'static str,
+    /// The Go module under `modules/` that pins the versions of these programs and of their libraries.
+    /// Groups with the same one share what Go has compiled.
+    pub libraries: &'static str,
     /// Program name and main package; `./` is one of the module's own.
     pub programs: &'static [(&'static str, &'static str)],
     /// The Kubernetes module whose version the programs report, as its release build does.
     pub reports: Option<&'static str>,
+    /// Tags that leave out what these tests do not need.
+    pub tags: Option<&'static str>,
     pub manifests: &'static [Manifest],
 }
 
@@ -23,21 +28,27 @@ pub enum Source {
     Files(&'static [&'static str]),
 }
 
-pub static ALL: [&Module; 10] = [
+/// In the order in which they are built: first what the tests on a real node need, which run while the
+/// rest is built.
+pub static ALL: [&Module; 13] = [
     &KUBERNETES_1_37,
     &COREDNS,
+    &NETWORK_POLICIES,
     &OPERATORS,
-    &SCHEDULERS,
-    &KUBERNETES_1_35,
-    &KUBERNETES_1_36,
-    &MPI,
-    &KUBERAY,
-    &PROMETHEUS,
+    &CERT_MANAGER,
     &HELM,
+    &PROMETHEUS,
+    &KUEUE,
+    &KUBERNETES_1_36,
+    &SCHEDULERS,
+    &KUBERAY,
+    &KUBERNETES_1_35,
+    &MPI,
 ];
 
 pub static KUBERNETES_1_37: Module = Module {
     name: "kubernetes-1.37",
+    libraries: "kubernetes-1.37",
     programs: &[
         ("kubectl", "k8s.io/kubernetes/cmd/kubectl"),
         ("kube-apiserver", "k8s.io/kubernetes/cmd/kube-apiserver"),
@@ -50,19 +61,33 @@ pub static KUBERNETES_1_37: Module = Module {
         ("kube-proxy", "k8s.io/kubernetes/cmd/kube-proxy"),
     ],
     reports: Some("k8s.io/kubernetes"),
+    tags: None,
     manifests: &[],
 };
 
-/// Names for pods. Its libraries are those of the group above, which is built before it.
+/// Names for pods.
 pub static COREDNS: Module = Module {
     name: "coredns",
+    libraries: "kubernetes-1.37",
     programs: &[("coredns", "./coredns")],
     reports: None,
+    tags: None,
+    manifests: &[],
+};
+
+/// Holds pods to NetworkPolicies, which the network plugin of the node does not.
+pub static NETWORK_POLICIES: Module = Module {
+    name: "network-policies",
+    libraries: "kubernetes-1.37",
+    programs: &[("policies", "./policies")],
+    reports: None,
+    tags: None,
     manifests: &[],
 };
 
 pub static OPERATORS: Module = Module {
     name: "operators",
+    libraries: "kubernetes-1.36",
     programs: &[
         ("etcd", "go.etcd.io/etcd/server/v3"),
         ("jobset", "sigs.k8s.io/jobset"),
@@ -70,6 +95,7 @@ pub static OPERATORS: Module = Module {
         ("kwok", "sigs.k8s.io/kwok/cmd/kwok"),
     ],
     reports: None,
+    tags: None,
     manifests: &[
         Manifest {
             name: "jobset",
@@ -84,8 +110,30 @@ pub static OPERATORS: Module = Module {
     ],
 };
 
+/// Its controllers in a main of ours.
+pub static CERT_MANAGER: Module = Module {
+    name: "cert-manager",
+    libraries: "kubernetes-1.36",
+    programs: &[("cert-manager", "./cert-manager")],
+    reports: None,
+    tags: None,
+    manifests: &[Manifest {
+        name: "cert-manager",
+        module: "github.com/cert-manager/cert-manager",
+        source: Source::Files(&[
+            "deploy/crds/acme.cert-manager.io_challenges.yaml",
+            "deploy/crds/acme.cert-manager.io_orders.yaml",
+            "deploy/crds/cert-manager.io_certificaterequests.yaml",
+            "deploy/crds/cert-manager.io_certificates.yaml",
+            "deploy/crds/cert-manager.io_clusterissuers.yaml",
+            "deploy/crds/cert-manager.io_issuers.yaml",
+        ]),
+    }],
+};
+
 pub static SCHEDULERS: Module = Module {
     name: "schedulers",
+    libraries: "kubernetes-1.34",
     programs: &[
         (
             "coscheduling-scheduler",
@@ -121,6 +169,7 @@ pub static SCHEDULERS: Module = Module {
         ),
     ],
     reports: None,
+    tags: None,
     manifests: &[
         Manifest {
             name: "coscheduling",
@@ -162,9 +211,10 @@ pub static SCHEDULERS: Module = Module {
     ],
 };
 
-/// Koordinator 1.8 is built with the libraries of Kubernetes 1.35, so both share one module.
+/// Koordinator 1.8 is built with the libraries of Kubernetes 1.35.
 pub static KUBERNETES_1_35: Module = Module {
     name: "kubernetes-1.35",
+    libraries: "kubernetes-1.35",
     programs: &[
         (
             "koordinator-scheduler",
@@ -184,6 +234,7 @@ pub static KUBERNETES_1_35: Module = Module {
         ),
     ],
     reports: Some("k8s.io/kubernetes"),
+    tags: None,
     manifests: &[Manifest {
         name: "koordinator",
         module: "github.com/koordinator-sh/koordinator",
@@ -201,6 +252,7 @@ pub static KUBERNETES_1_35: Module = Module {
 
 pub static KUBERNETES_1_36: Module = Module {
     name: "kubernetes-1.36",
+    libraries: "kubernetes-1.36",
     programs: &[
         (
             "kube-apiserver-1.36",
@@ -216,14 +268,16 @@ pub static KUBERNETES_1_36: Module = Module {
         ),
     ],
     reports: Some("k8s.io/kubernetes"),
+    tags: None,
     manifests: &[],
 };
 
-/// Not in one module with KubeRay: each is built with the libraries of its own release.
 pub static MPI: Module = Module {
     name: "mpi",
+    libraries: "kubernetes-1.35",
     programs: &[("mpi-operator", "./mpi-operator")],
     reports: None,
+    tags: None,
     manifests: &[Manifest {
         name: "mpi-operator",
         module: "github.com/kubeflow/mpi-operator",
@@ -231,16 +285,33 @@ pub static MPI: Module = Module {
     }],
 };
 
+/// Its own libraries are those of Kubernetes 1.33.
 pub static KUBERAY: Module = Module {
     name: "kuberay",
+    libraries: "kubernetes-1.34",
     programs: &[(
         "kuberay-operator",
         "github.com/ray-project/kuberay/ray-operator",
     )],
     reports: None,
+    tags: None,
     manifests: &[Manifest {
         name: "kuberay-operator",
         module: "github.com/ray-project/kuberay/ray-operator",
+        source: Source::Kustomization("config/default"),
+    }],
+};
+
+pub static KUEUE: Module = Module {
+    name: "kueue",
+    libraries: "kubernetes-1.36",
+    programs: &[("kueue", "sigs.k8s.io/kueue/cmd/kueue")],
+    reports: None,
+    // Kubernetes' scheduler, which it simulates when an alpha gate is on.
+    tags: Some("exclude_scheduler_library"),
+    manifests: &[Manifest {
+        name: "kueue",
+        module: "sigs.k8s.io/kueue",
         source: Source::Kustomization("config/default"),
     }],
 };
@@ -249,15 +320,19 @@ pub static KUBERAY: Module = Module {
 /// build: seven and a half minutes of CPU time.
 pub static PROMETHEUS: Module = Module {
     name: "prometheus",
+    libraries: "kubernetes-1.37",
     programs: &[("prometheus-alerts", "./alerts")],
     reports: None,
+    tags: None,
     manifests: &[],
 };
 
-/// For the chart. Its libraries are those of the newest Kubernetes, which is built before it.
+/// For the chart.
 pub static HELM: Module = Module {
     name: "helm",
+    libraries: "kubernetes-1.37",
     programs: &[("helm", "helm.sh/helm/v4/cmd/helm")],
     reports: None,
+    tags: None,
     manifests: &[],
 };

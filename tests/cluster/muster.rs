@@ -10,6 +10,7 @@ use hyper::Request;
 use kube::{Client, Config};
 use serde_json::{Value, json};
 
+use crate::clock::Clock;
 use crate::cluster::Cluster;
 use crate::control_plane::{ControlPlane, flag};
 use crate::health::{Probe, ready};
@@ -25,6 +26,7 @@ pub struct Muster {
     kubeconfig: PathBuf,
     namespace: String,
     flags: Vec<String>,
+    clock: Clock,
 }
 
 impl Muster {
@@ -57,6 +59,7 @@ impl Muster {
             kubeconfig: account.await?,
             namespace: namespace.to_owned(),
             flags: Vec::new(),
+            clock: Clock::Right,
         })
     }
 
@@ -78,6 +81,12 @@ impl Muster {
     /// Configured otherwise than in the manifests.
     pub fn with(mut self, name: &str, value: &str) -> Muster {
         self.flags.push(flag(name, value));
+        self
+    }
+
+    /// On a machine whose clock is off.
+    pub fn at(mut self, clock: Clock) -> Muster {
+        self.clock = clock;
         self
     }
 
@@ -109,8 +118,11 @@ impl Muster {
             .arg(flag("identity", identity))
             .arg(flag("listen", format!("127.0.0.1:{}", port.number)))
             .arg(flag("admin-listen", format!("127.0.0.1:{}", admin.number)))
-            .arg(flag("lame-duck-seconds", 0))
             .args(&self.flags);
+        if !self.flags.iter().any(|flag| flag.starts_with("--lame-")) {
+            command.arg(flag("lame-duck-seconds", 0));
+        }
+        self.clock.set(&mut command)?;
         // A replica of its own tells pods at start barriers where it is.
         let barrier = Port::reserve()?;
         if !self.flags.iter().any(|flag| flag.starts_with("--barrier-")) {
@@ -128,8 +140,20 @@ impl Muster {
 
 /// What a replica counts, as Prometheus would read it at that admin port.
 pub async fn metrics(admin: u16) -> Result<String> {
-    let at = format!("http://127.0.0.1:{admin}").parse()?;
+    metrics_at(&format!("127.0.0.1:{admin}")).await
+}
+
+/// The same of a replica anywhere.
+pub async fn metrics_at(address: &str) -> Result<String> {
+    let at = format!("http://{address}").parse()?;
     let client = Client::try_from(Config::new(at))?;
     let request = Request::get("/metrics").body(Vec::new())?;
     Ok(client.request_text(request).await?)
+}
+
+/// The sum of the series that begin so, of a page of metrics.
+pub fn sum(page: &str, series: &str) -> Result<f64> {
+    let lines = page.lines().filter(|line| line.starts_with(series));
+    let values = lines.map(|line| line.rsplit(' ').next().unwrap_or_default().parse::<f64>());
+    Ok(values.sum::<Result<f64, _>>()?)
 }

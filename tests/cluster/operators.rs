@@ -1,9 +1,12 @@
-//! The JobSet and LeaderWorkerSet controllers, installed from their own manifests, running as
-//! their own service accounts, with their own webhooks on.
+//! The JobSet and LeaderWorkerSet controllers and Kueue, installed from their own manifests, running
+//! as their own service accounts, with their own webhooks on.
 
 use std::fs;
+use std::path::Path;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
+use k8s_openapi::api::core::v1::Secret;
+use kube::api::Api;
 use serde_json::{Value, json};
 
 use crate::control_plane::{ControlPlane, flag};
@@ -13,7 +16,7 @@ use crate::objects::Objects;
 use crate::ports::Port;
 use crate::process::Process;
 
-/// What differs between the two.
+/// What differs between them.
 struct Kind {
     name: &'static str,
     namespace: &'static str,
@@ -23,7 +26,17 @@ struct Kind {
     gates: &'static [&'static str],
     sample: &'static str,
     /// Further configuration, as JSON.
-    more: Option<(&'static str, &'static str)>,
+    more: &'static [(&'static str, &'static str)],
+    certificate: Certificate,
+}
+
+/// Where it has its certificate from.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Certificate {
+    /// The tests sign it.
+    Given,
+    /// It makes one itself and keeps it in this Secret, which a kubelet would mount.
+    Own(&'static str),
 }
 
 const JOBSET: Kind = Kind {
@@ -33,7 +46,8 @@ const JOBSET: Kind = Kind {
     config: "config.jobset.x-k8s.io/v1alpha1",
     // Alpha in v0.12: a Job that restarts alone, and a JobSet that grows.
     gates: &["RestartJob", "ElasticJobSet"],
-    more: None,
+    more: &[],
+    certificate: Certificate::Given,
     sample: "
 apiVersion: jobset.x-k8s.io/v1alpha2
 kind: JobSet
@@ -51,7 +65,8 @@ const LWS: Kind = Kind {
     account: "lws-controller-manager",
     config: "config.lws.x-k8s.io/v1alpha1",
     gates: &[],
-    more: None,
+    more: &[],
+    certificate: Certificate::Given,
     sample: "
 apiVersion: leaderworkerset.x-k8s.io/v1
 kind: LeaderWorkerSet
@@ -59,6 +74,36 @@ metadata: {name: probe}
 spec:
   leaderWorkerTemplate:
     workerTemplate: {spec: {containers: [{name: c, image: i}]}}
+",
+};
+
+/// With a certificate of its own: without, it reads one for its metrics from a fixed directory of the
+/// machine (v0.19).
+const KUEUE: Kind = Kind {
+    name: "kueue",
+    namespace: "kueue-system",
+    account: "kueue-controller-manager",
+    config: "config.kueue.x-k8s.io/v1beta2",
+    gates: &[],
+    more: &[
+        (
+            "integrations",
+            r#"{"frameworks": ["batch/job", "jobset.x-k8s.io/jobset", "pod", "deployment",
+                "statefulset", "leaderworkerset.x-k8s.io/leaderworkerset"]}"#,
+        ),
+        // An API server of its own at a fixed port, by which queues are shown.
+        ("featureGates", r#"{"VisibilityOnDemand": false}"#),
+    ],
+    certificate: Certificate::Own("kueue-webhook-server-cert"),
+    sample: "
+apiVersion: batch/v1
+kind: Job
+metadata: {name: probe, labels: {kueue.x-k8s.io/queue-name: probe}}
+spec: {template: {spec: {restartPolicy: Never, containers: [{name: c, image: i}]}}}
+---
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: ResourceFlavor
+metadata: {name: probe}
 ",
 };
 
@@ -75,6 +120,10 @@ impl Operator {
 
     pub async fn install_lws(plane: &ControlPlane, objects: &Objects) -> Result<Operator> {
         Operator::install(LWS, plane, objects).await
+    }
+
+    pub async fn install_kueue(plane: &ControlPlane, objects: &Objects) -> Result<Operator> {
+        Operator::install(KUEUE, plane, objects).await
     }
 
     /// With its own gangs, which it makes on Volcano only.
@@ -96,12 +145,11 @@ roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: lws-podg
 subjects: [{kind: ServiceAccount, name: lws-controller-manager, namespace: lws-system}]
 ";
         objects.apply_all(&parse(role)?, "").await?;
-        let gangs = (
-            "gangSchedulingManagement",
-            r#"{"schedulerProvider": "volcano"}"#,
-        );
         let kind = Kind {
-            more: Some(gangs),
+            more: &[(
+                "gangSchedulingManagement",
+                r#"{"schedulerProvider": "volcano"}"#,
+            )],
             ..LWS
         };
         Operator::install(kind, plane, objects).await
@@ -126,22 +174,28 @@ subjects: [{kind: ServiceAccount, name: lws-controller-manager, namespace: lws-s
         let health = Port::reserve()?;
         let url = format!("http://127.0.0.1:{}", health.number);
         let host = format!("{}-webhook-service.{}.svc", kind.name, kind.namespace);
-        let serving = plane.authority.server(kind.name, &[&host])?;
+        let certificates = match kind.certificate {
+            Certificate::Given => {
+                let serving = plane.authority.server(kind.name, &[&host])?;
+                serving.certificate.with_file_name("")
+            }
+            Certificate::Own(_) => plane.dir().join(kind.name),
+        };
         let mut config = json!({
             "apiVersion": kind.config,
             "kind": "Configuration",
             "leaderElection": {"leaderElect": false},
-            "internalCertManagement": {"enable": false},
+            "internalCertManagement": {"enable": kind.certificate != Certificate::Given},
             "webhook": {
                 "host": "127.0.0.1",
                 "port": self.webhook.number,
-                "certDir": serving.certificate.parent(),
+                "certDir": certificates,
             },
             "metrics": {"bindAddress": "0"},
             "health": {"healthProbeBindAddress": format!("127.0.0.1:{}", health.number)},
         });
-        if let Some((field, value)) = kind.more {
-            config[field] = serde_json::from_str(value)?;
+        for (field, value) in kind.more {
+            config[*field] = serde_json::from_str(value)?;
         }
         for gate in kind.gates {
             config["featureGates"][gate] = json!(true);
@@ -156,6 +210,10 @@ subjects: [{kind: ServiceAccount, name: lws-controller-manager, namespace: lws-s
             .arg(flag("config", path.display()))
             .arg(flag("kubeconfig", kubeconfig.display()));
         let process = plane.spawn(kind.name, command, vec![self.webhook, health])?;
+        if let Certificate::Own(secret) = kind.certificate {
+            let place = (kind.namespace, secret);
+            ready(&process, || mount(objects, place, &certificates)).await?;
+        }
 
         let probe = Probe::new(&url, "/readyz")?;
         ready(&process, || probe.check()).await?;
@@ -170,6 +228,19 @@ subjects: [{kind: ServiceAccount, name: lws-controller-manager, namespace: lws-s
         .await?;
         Ok(process)
     }
+}
+
+/// Writes what is in a Secret into a directory, as a kubelet mounts it.
+async fn mount(objects: &Objects, (namespace, name): (&str, &str), to: &Path) -> Result<()> {
+    let secrets: Api<Secret> = Api::namespaced(objects.client.clone(), namespace);
+    let data = secrets.get(name).await?.data.unwrap_or_default();
+    ensure!(data.contains_key("tls.crt"), "{name} is empty");
+    fs::create_dir_all(to)?;
+    // The certificate last: it is looked for.
+    for (file, content) in data.iter().rev() {
+        fs::write(to.join(file), &content.0)?;
+    }
+    Ok(())
 }
 
 /// Applies an operator's manifests, and waits until the kinds among them are served.

@@ -151,10 +151,30 @@ impl Process {
 
     /// Resident memory in MiB, where the system tells (Linux).
     pub fn memory(&self) -> Option<u64> {
+        self.status_mib("VmRSS:")
+    }
+
+    /// The most that it ever was.
+    pub fn peak_memory(&self) -> Option<u64> {
+        self.status_mib("VmHWM:")
+    }
+
+    fn status_mib(&self, field: &str) -> Option<u64> {
         let status = fs::read_to_string(format!("/proc/{}/status", self.child().id())).ok()?;
-        let line = status.lines().find(|line| line.starts_with("VmRSS:"))?;
+        let line = status.lines().find(|line| line.starts_with(field))?;
         let kib: u64 = line.split_whitespace().nth(1)?.parse().ok()?;
         Some(kib / 1024)
+    }
+
+    /// CPU time of all its threads so far.
+    pub fn cpu(&self) -> Option<Duration> {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", self.child().id())).ok()?;
+        // The second field, the program's name, may have spaces; then utime and stime are the 12th and
+        // 13th, in hundredths of a second on every Linux (USER_HZ).
+        let (_, fields) = stat.rsplit_once(')')?;
+        let times = fields.split_whitespace().skip(11).take(2);
+        let ticks: u64 = times.filter_map(|time| time.parse::<u64>().ok()).sum();
+        Some(Duration::from_millis(10 * ticks))
     }
 
     /// The last lines of its log, and where the rest is.

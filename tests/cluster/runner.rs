@@ -1,50 +1,72 @@
 //! Runs tests side by side, each in a sandbox of its own, and says how each went.
 
+use std::cmp::Reverse;
 use std::fmt;
 use std::fs;
 use std::future::Future;
 use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::{Result, anyhow, bail};
 use tokio::sync::Semaphore;
 use tokio::task::{JoinError, JoinSet};
 
 use crate::fleet::{Fleet, Home};
+use crate::long::Length;
 use crate::modules::Module;
 use crate::sandbox::Sandbox;
-
-/// No test may hang the run. The longest is silent for a minute by intent.
-const LIMIT: Duration = Duration::from_secs(300);
 
 /// So many tests that fail beside others are run once more by themselves, and are told: on a busy machine
 /// a component of Kubernetes may take longer than a test waits. If more fail, it is not that.
 const SECOND_CHANCES: usize = 3;
+/// So many components are told with their CPU time, which is what bounds a run on few cores.
+const DEAREST: usize = 12;
 /// Added to the number of a test that is run again, so that it gets another namespace.
 const AGAIN: usize = 1_000;
 
 type Outcome = Pin<Box<dyn Future<Output = Result<()>>>>;
 
+/// What few tests need.
+#[derive(Clone, Copy)]
+enum Also {
+    Group(&'static Module),
+    VersionBefore,
+}
+
 pub struct Test {
     pub name: String,
     pub home: Home,
     /// What it needs beside what its home is made of.
-    also: Option<&'static Module>,
+    also: Option<Also>,
     run: Box<dyn Fn(Sandbox) -> Outcome>,
 }
 
 impl Test {
     /// A test that needs programs of another group too.
     pub fn with(self, also: &'static Module) -> Test {
-        let also = Some(also);
+        let also = Some(Also::Group(also));
         Test { also, ..self }
+    }
+
+    /// A test that runs the version before this one too.
+    pub fn beside_the_version_before(self) -> Test {
+        let also = Some(Also::VersionBefore);
+        Test { also, ..self }
+    }
+
+    pub fn is_beside_the_version_before(&self) -> bool {
+        matches!(self.also, Some(Also::VersionBefore))
     }
 
     /// What must be built for it.
     pub fn modules(&self) -> impl Iterator<Item = &'static Module> {
-        self.home.modules().into_iter().chain(self.also)
+        let also = match self.also {
+            Some(Also::Group(group)) => Some(group),
+            Some(Also::VersionBefore) | None => None,
+        };
+        self.home.modules().into_iter().chain(also)
     }
 }
 
@@ -165,6 +187,11 @@ pub async fn run(tests: Vec<Test>, jobs: usize, fleet: &Arc<Fleet>, logs: &Path)
     }
     let memory: u64 = fleet.started().map(|cluster| cluster.memory()).sum();
     println!("components use {memory} MiB");
+    let mut cpu: Vec<_> = fleet.started().flat_map(|c| c.cpu()).collect();
+    cpu.sort_by_key(|(_, time)| Reverse(*time));
+    for (name, time) in cpu.iter().take(DEAREST) {
+        println!("{name} has used {} s of CPU time", time.as_secs());
+    }
     for cluster in fleet.started() {
         if let Some(memory) = cluster.muster_memory() {
             println!(
@@ -200,12 +227,13 @@ async fn attempt(test: &Test, number: usize, fleet: &Fleet, logs: &Path) -> Resu
     // A task of its own, so that a failed assertion fails this test only.
     let task = tokio::task::spawn_local((test.run)(sandbox.clone()));
     let abort = task.abort_handle();
-    let outcome = match tokio::time::timeout(LIMIT, task).await {
+    let limit = Length::of_this_run().limit();
+    let outcome = match tokio::time::timeout(limit, task).await {
         Ok(Ok(outcome)) => outcome,
         Ok(Err(panic)) => Err(anyhow!("panicked: {}", message(panic))),
         Err(_) => {
             abort.abort();
-            Err(anyhow!("still running after {LIMIT:?}"))
+            Err(anyhow!("still running after {limit:?}"))
         }
     };
     if let Err(error) = &outcome {

@@ -227,6 +227,9 @@ impl Sandbox {
         if !on_a_node {
             kinds += ",leaderworkersets";
         }
+        if self.cluster.log("kueue").is_ok() {
+            kinds += ",workloads.kueue.x-k8s.io,localqueues";
+        }
         let list = self.kubectl(&["get", &kinds, "--output=wide"], "").await;
         let yaml = self.kubectl(&["get", &kinds, "--output=yaml"], "").await;
         let text = |output: Result<Output>| match output {

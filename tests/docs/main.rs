@@ -3,6 +3,7 @@
 
 mod chart;
 mod commands;
+mod flags;
 mod page;
 mod versions;
 

@@ -126,6 +126,33 @@ impl Page {
             .collect()
     }
 
+    /// What a section has below its heading, with the headings below that.
+    pub fn section(&self, heading: &str) -> Page {
+        let start = format!("\n## {heading}\n");
+        let (_, rest) = self
+            .text
+            .split_once(&start)
+            .unwrap_or_else(|| panic!("{}: no section {heading}", self.name()));
+        let text = rest.split("\n## ").next().unwrap();
+        Page {
+            path: self.path.clone(),
+            text: text.to_owned(),
+        }
+    }
+
+    /// What a reader types, one block after the other: the lines of `sh` blocks, and what follows a
+    /// prompt in `console` blocks, with what that is shown to print.
+    pub fn typed(&self) -> Vec<Vec<Typed>> {
+        let blocks = self.blocks().into_iter();
+        blocks
+            .filter_map(|(language, block)| match language {
+                "sh" => Some(lines_of(block)),
+                "console" => Some(prompts_of(block)),
+                _ => None,
+            })
+            .collect()
+    }
+
     /// The anchors that GitHub makes of the headings.
     pub fn anchors(&self) -> BTreeSet<String> {
         let prose = self.prose();
@@ -148,6 +175,59 @@ impl Page {
         targets
             .map(|rest| rest.split(')').next().unwrap().to_owned())
             .collect()
+    }
+}
+
+/// A command, and what a page shows that it prints.
+pub struct Typed {
+    pub command: String,
+    pub shown: Option<String>,
+}
+
+/// A backslash at a line's end goes on in the next.
+fn lines_of(block: &str) -> Vec<Typed> {
+    let block = block.replace("\\\n", " ");
+    let commands = block.lines().filter(|line| !line.is_empty());
+    commands
+        .map(|line| Typed {
+            command: line.to_owned(),
+            shown: None,
+        })
+        .collect()
+}
+
+fn prompts_of(block: &str) -> Vec<Typed> {
+    let block = format!("\n{block}");
+    let commands = block.split("\n$ ").skip(1);
+    commands
+        .map(|text| {
+            let (command, shown) = text.split_once('\n').unwrap_or((text, ""));
+            let ended = shown.is_empty() || shown.ends_with('\n');
+            Typed {
+                command: command.to_owned(),
+                shown: Some(format!("{shown}{}", if ended { "" } else { "\n" })),
+            }
+        })
+        .collect()
+}
+
+/// Whether a command printed what is shown; a line `…` stands for lines that are left out.
+pub fn shows(shown: &str, printed: &str) -> Result<(), String> {
+    let mut parts = shown.split("…\n");
+    let first = parts.next().unwrap_or_default();
+    let mut rest = printed
+        .strip_prefix(first)
+        .ok_or_else(|| format!("it prints:\n{printed}\nand not:\n{shown}"))?;
+    let mut last = first;
+    for part in parts {
+        let (_, after) = rest
+            .split_once(part)
+            .ok_or_else(|| format!("{part}\nis not in:\n{printed}"))?;
+        (rest, last) = (after, part);
+    }
+    match last.is_empty() || rest.is_empty() {
+        true => Ok(()),
+        false => Err(format!("not shown: {rest}")),
     }
 }
 

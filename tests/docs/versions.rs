@@ -1,22 +1,24 @@
 //! The versions that the page names are those that the tests on real clusters build and run.
 
-use crate::page::read;
+use muster::cli::yaml;
+
+use crate::page::{pages, read};
 #[path = "../cluster/release.rs"]
 #[allow(dead_code)]
 mod release;
 
 use release::Release;
 
-/// The version of a Go module that a group of the harness requires.
-fn pinned(group: &str, module: &str) -> String {
-    let text = read(&format!("tests/cluster/modules/{group}/go.mod"));
+/// The version of a Go module that one of the harness requires.
+fn pinned(libraries: &str, module: &str) -> String {
+    let text = read(&format!("tests/cluster/modules/{libraries}/go.mod"));
     let line = |line: &str| {
         let line = line.trim().trim_start_matches("require ");
         let version = line.strip_prefix(module)?.strip_prefix(" v")?;
         Some(version.split_whitespace().next()?.to_owned())
     };
     let found = text.lines().find_map(line);
-    found.unwrap_or_else(|| panic!("{group} requires no {module}"))
+    found.unwrap_or_else(|| panic!("{libraries} requires no {module}"))
 }
 
 /// What must be on for native gangs, as an administrator types it.
@@ -35,6 +37,41 @@ fn flags(release: Release) -> String {
     all.join("; ")
 }
 
+/// The cluster of the guide has what the table says of its version.
+#[test]
+fn the_guide_is_for_versions_of_the_table() {
+    let file = read("manifests/kind.yaml");
+    let mut documents = yaml::documents(&file);
+    let kind = documents.pop().unwrap().unwrap().value;
+    let joined = |field: &str| {
+        let pairs = kind[field].as_object().unwrap().iter();
+        let pairs = pairs.map(|(name, value)| match value.as_str() {
+            Some(text) => format!("{name}={text}"),
+            None => format!("{name}={value}"),
+        });
+        pairs.collect::<Vec<_>>().join(",")
+    };
+    // kind sets the gates of all components.
+    let gates = [
+        Release::V1_37.apiserver_gates(),
+        Release::V1_37.scheduler_gates(),
+        Release::V1_37.controller_gates(),
+    ];
+    assert_eq!(gates, [Some(joined("featureGates").as_str()); 3]);
+    let runtime = joined("runtimeConfig");
+    assert_eq!(Release::V1_37.runtime_config(), Some(runtime.as_str()));
+
+    let pages = pages();
+    let page = pages.iter().find(|page| page.name() == "docs/install.md");
+    let guide = page.unwrap().section("Five minutes");
+    // kind has no image of every patch release.
+    let jobset = pinned("kubernetes-1.36", "sigs.k8s.io/jobset");
+    let jobset = format!("/jobset/releases/download/v{jobset}/manifests.yaml\n");
+    for part in [" --image kindest/node:v1.37.", &jobset] {
+        assert!(guide.text.contains(part), "the guide has no {part}");
+    }
+}
+
 #[test]
 fn the_supported_versions_are_those_of_the_harness() {
     let mut rows = Vec::new();
@@ -49,13 +86,14 @@ fn the_supported_versions_are_those_of_the_harness() {
         assert!(version.starts_with(number), "{version}");
         rows.push(format!("| {name} | {version} | {} |", flags(release)));
     }
-    for (name, group, module) in [
-        ("JobSet", "operators", "sigs.k8s.io/jobset"),
-        ("LeaderWorkerSet", "operators", "sigs.k8s.io/lws"),
-        ("Volcano", "schedulers", "volcano.sh/volcano"),
+    for (name, libraries, module) in [
+        ("JobSet", "kubernetes-1.36", "sigs.k8s.io/jobset"),
+        ("LeaderWorkerSet", "kubernetes-1.36", "sigs.k8s.io/lws"),
+        ("Kueue", "kubernetes-1.36", "sigs.k8s.io/kueue"),
+        ("Volcano", "kubernetes-1.34", "volcano.sh/volcano"),
         (
             "scheduler-plugins (coscheduling)",
-            "schedulers",
+            "kubernetes-1.34",
             "sigs.k8s.io/scheduler-plugins",
         ),
         (
@@ -65,19 +103,28 @@ fn the_supported_versions_are_those_of_the_harness() {
         ),
         (
             "YuniKorn",
-            "schedulers",
+            "kubernetes-1.34",
             "github.com/apache/yunikorn-k8shim",
         ),
-        ("KAI", "schedulers", "github.com/NVIDIA/KAI-scheduler"),
-        ("MPI operator", "mpi", "github.com/kubeflow/mpi-operator"),
+        ("KAI", "kubernetes-1.34", "github.com/NVIDIA/KAI-scheduler"),
+        (
+            "MPI operator",
+            "kubernetes-1.35",
+            "github.com/kubeflow/mpi-operator",
+        ),
         (
             "KubeRay",
-            "kuberay",
+            "kubernetes-1.34",
             "github.com/ray-project/kuberay/ray-operator",
         ),
-        ("Helm", "helm", "helm.sh/helm/v4"),
+        ("Helm", "kubernetes-1.37", "helm.sh/helm/v4"),
+        (
+            "cert-manager",
+            "kubernetes-1.36",
+            "github.com/cert-manager/cert-manager",
+        ),
     ] {
-        rows.push(format!("| {name} | {} | |", pinned(group, module)));
+        rows.push(format!("| {name} | {} | |", pinned(libraries, module)));
     }
     let page = read("docs/install.md");
     let section = page.split("\n## Supported versions\n").nth(1).unwrap();

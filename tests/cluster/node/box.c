@@ -7,15 +7,21 @@
 //   sleep SECONDS   a fraction is allowed
 //   echo TEXT...
 //   write PATH      makes an empty file
+//   copy FROM TO    writes the file in place, as programs do that install a network plugin
 //   wait-file PATH  looks every 100 ms until the file is there
+//   call HOST PORT  prints whether a TCP connection is made within 2 s: open, or closed
 //   resolve NAME    prints an address of the name, looking again for 30 s
 //   exit CODE
+//
+// Under another name than box, that name is the first word: /bin/sleep 60
 #include <arpa/inet.h>
 #include <netdb.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/time.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -42,6 +48,28 @@ static int make(const char *path) {
     return 1;
   }
   return fclose(file);
+}
+
+static int copy(const char *from, const char *to) {
+  FILE *in = fopen(from, "r"), *out = in ? fopen(to, "w") : 0;
+  if (!out) {
+    perror(in ? to : from);
+    return 1;
+  }
+  for (int c; (c = fgetc(in)) != EOF;) fputc(c, out);
+  return fclose(out) | fclose(in);
+}
+
+// A packet that is dropped gets no answer at all.
+static int call(const char *host, const char *port) {
+  struct sockaddr_in at = {.sin_family = AF_INET, .sin_port = htons(atoi(port))};
+  struct timeval limit = {.tv_sec = 2};
+  int line = socket(AF_INET, SOCK_STREAM, 0);
+  if (line < 0 || !inet_aton(host, &at.sin_addr)) return 1;
+  // On Linux it limits connect() too.
+  setsockopt(line, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
+  printf(connect(line, (struct sockaddr *)&at, sizeof at) ? "closed\n" : "open\n");
+  return close(line);
 }
 
 // A name is known a moment after its pod has an address.
@@ -76,6 +104,8 @@ static int run(int count, char **words) {
   }
   if (!strcmp(words[0], "resolve")) return resolve(first);
   if (!strcmp(words[0], "write")) return make(first);
+  if (!strcmp(words[0], "copy") && count > 2) return copy(first, words[2]);
+  if (!strcmp(words[0], "call") && count > 2) return call(first, words[2]);
   if (!strcmp(words[0], "wait-file")) {
     while (access(first, F_OK)) rest(0.1);
     return 0;
@@ -89,7 +119,9 @@ int main(int count, char **words) {
   signal(SIGINT, down);
   // A log must be readable while its container runs.
   setvbuf(stdout, 0, _IOLBF, 0);
-  int start = 1;
+  char *slash = strrchr(words[0], '/');
+  if (slash) words[0] = slash + 1;
+  int start = !strcmp(words[0], "box");
   while (start < count) {
     int end = start;
     while (end < count && strcmp(words[end], "--")) end++;

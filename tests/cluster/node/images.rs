@@ -5,6 +5,7 @@ use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
 
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
@@ -13,9 +14,13 @@ use super::archive::Image;
 use super::needs::target;
 use crate::components::Components;
 use crate::process::{Group, Process};
+use crate::progress::Progress;
 
 /// The image of the tests' own containers; see `box.c` for its words.
 pub const BOX: &str = "box:e2e";
+
+/// What the samples run, which no registry can be asked for here: of its programs, `sleep`.
+const BUSYBOX: &str = "busybox:1.37";
 
 /// Holds the namespaces of a pod.
 pub const PAUSE: &str = "pause:e2e";
@@ -49,6 +54,7 @@ impl Dockerfile {
             .last("RUN")?
             .rsplit_once("cargo ")
             .context("the Dockerfile's last RUN is not cargo's")?;
+        let build = build.split("&&").next().unwrap_or(build);
         Ok(build.split_whitespace().collect())
     }
 
@@ -63,8 +69,30 @@ impl Dockerfile {
     }
 }
 
+/// Where a build finds the sources and leaves its result.
+pub struct Place {
+    pub source: PathBuf,
+    pub target: PathBuf,
+}
+
+impl Place {
+    /// This checkout.
+    pub fn own() -> Result<Place> {
+        let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent();
+        Ok(Place {
+            source: ROOT.into(),
+            target: target.context("no target directory")?.to_owned(),
+        })
+    }
+
+    /// The program, once it is built.
+    pub fn program(&self) -> PathBuf {
+        self.target.join(target()).join("release/muster")
+    }
+}
+
 /// Starts to build Muster as the image has it; the Dockerfile's own target is this one.
-pub fn build_muster(group: &Group) -> Result<Process> {
+pub fn build_muster(group: &Group, place: &Place) -> Result<Process> {
     let file = Dockerfile::read()?;
     let target = target();
     let compiler = format!("CC_{}", target.replace('-', "_"));
@@ -72,7 +100,9 @@ pub fn build_muster(group: &Group) -> Result<Process> {
     command
         .args(file.build()?)
         .args(["--target", &target])
-        .current_dir(ROOT)
+        .arg("--target-dir")
+        .arg(&place.target)
+        .current_dir(&place.source)
         .env(compiler, "musl-gcc");
     // What cargo tells a test about its package; ring compiles itself again when that differs from
     // what it was.
@@ -91,11 +121,34 @@ pub fn build_muster(group: &Group) -> Result<Process> {
     group.spawn("build-muster", command, Vec::new())
 }
 
-/// Where [`build_muster`] leaves it.
-fn muster() -> Result<PathBuf> {
-    let target_dir = Path::new(env!("CARGO_TARGET_TMPDIR")).parent();
-    let target_dir = target_dir.context("no target directory")?;
-    Ok(target_dir.join(target()).join("release/muster"))
+/// Muster's program for its image, beside something else: its end is one crate on one core.
+pub async fn build_muster_beside<T: Send + 'static>(
+    group: &Arc<Group>,
+    other: impl FnOnce() -> Result<T> + Send + 'static,
+) -> Result<T> {
+    let muster = build_muster(group, &Place::own()?)?;
+    let both = move || -> Result<T> {
+        let built = other()?;
+        let status = Progress::start("Muster's image").until(|| muster.exited());
+        ensure!(
+            status.success(),
+            "cannot build Muster for its image\n{}",
+            muster.last_words()
+        );
+        Ok(built)
+    };
+    tokio::task::spawn_blocking(both).await?
+}
+
+/// Muster's image of a program, in that directory.
+pub fn write_muster(program: &Path, dir: &Path) -> Result<PathBuf> {
+    let muster = Image {
+        // The name in manifests/base; a pod of another name would not find it.
+        name: "muster:dev",
+        program: (program, "/muster"),
+        config: Dockerfile::read()?.config()?,
+    };
+    muster.write(dir)
 }
 
 /// Archives for containerd.
@@ -114,10 +167,15 @@ impl Images {
             config: json!({"Entrypoint": ["/pause"], "User": "65535:65535"}),
         };
         let words = compile("box", include_str!("box.c"), dir)?;
-        let words = Image {
+        let own = Image {
             name: BOX,
             program: (&words, "/box"),
             config: json!({"Entrypoint": ["/box"]}),
+        };
+        let busybox = Image {
+            name: BUSYBOX,
+            program: (&words, "/bin/sleep"),
+            config: json!({"Env": ["PATH=/bin"]}),
         };
         let jobset_name = jobset_image(components)?;
         let jobset = Image {
@@ -125,16 +183,9 @@ impl Images {
             program: (components.path("jobset")?, "/manager"),
             config: json!({"Entrypoint": ["/manager"], "User": "65532:65532"}),
         };
-        let binary = muster()?;
-        let muster = Image {
-            // The name in manifests/base; a pod of another name would not find it.
-            name: "muster:dev",
-            program: (&binary, "/muster"),
-            config: Dockerfile::read()?.config()?,
-        };
-        let muster = muster.write(dir)?;
+        let muster = write_muster(&Place::own()?.program(), dir)?;
         let mut all = vec![muster.clone()];
-        for image in [pause, words, jobset] {
+        for image in [pause, own, busybox, jobset] {
             all.push(image.write(dir)?);
         }
         Ok(Images { muster, all })

@@ -1,17 +1,18 @@
 //! The programs of the node: containerd with the images, kubelet, kube-proxy, DNS.
 
 use std::fs;
+use std::path::PathBuf;
 use std::process::Command;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::core::v1::Node;
-use kube::api::Api;
+use kube::api::{Api, DeleteParams};
 
 use super::NODE;
 use super::images::Images;
-use super::settings::{Settings, Sync};
+use super::settings::{NETWORK, Settings, Sync};
 use crate::apiserver::Seat;
 use crate::components::Components;
 use crate::control_plane::{ControlPlane, flag};
@@ -62,28 +63,25 @@ async fn ctr(args: &[&str]) -> Result<()> {
 pub struct Machine {
     runtime: Runtime,
     kubelet: Mutex<Option<Process>>,
-    others: Vec<Process>,
+    proxy: Mutex<Option<Process>>,
+    dns: Process,
     /// From `kubectl apply` to two Ready replicas.
     pub installed: OnceLock<Duration>,
 }
 
 impl Machine {
     pub async fn start(plane: &ControlPlane, runtime: Runtime) -> Result<Machine> {
-        let settings = &runtime.settings;
-        let mut command = plane.components().program("kube-proxy")?;
-        command
-            .arg(flag("config", settings.proxy(plane)?.display()))
-            .arg("--v=2");
-        let proxy = plane.spawn("kube-proxy", command, Vec::new())?;
         let mut command = plane.components().program("coredns")?;
-        command.arg("-conf").arg(settings.dns(plane)?);
+        command.arg("-conf").arg(runtime.settings.dns(plane)?);
         let dns = plane.spawn("coredns", command, Vec::new())?;
         let machine = Machine {
             runtime,
             kubelet: Mutex::default(),
-            others: vec![proxy, dns],
+            proxy: Mutex::default(),
+            dns,
             installed: OnceLock::new(),
         };
+        machine.start_proxy(plane)?;
         machine.start_kubelet(plane, Sync::Often).await?;
         let nodes: Api<Node> = Api::all(plane.client.clone());
         wait_for("the node to be Ready", PATIENCE, async || {
@@ -99,11 +97,53 @@ impl Machine {
     /// Ends the kubelet, and starts it again as it was or with another interval. Returns when it
     /// says that it is healthy.
     pub async fn restart_kubelet(&self, plane: &ControlPlane, sync: Sync) -> Result<()> {
-        let old = self.kubelet().take();
+        let old = locked(&self.kubelet).take();
         if let Some(old) = old {
             old.stop(PATIENCE).await?;
         }
         self.start_kubelet(plane, sync).await
+    }
+
+    /// The node leaves the cluster and joins it again as a new one does: without a network for pods, until
+    /// somebody copies its configuration from the first of these places to the second.
+    pub async fn join_anew(&self, plane: &ControlPlane) -> Result<(PathBuf, PathBuf)> {
+        let settings = &self.runtime.settings;
+        let (kept, networks) = (settings.kept(), settings.networks());
+        let old = locked(&self.kubelet).take();
+        if let Some(old) = old {
+            old.stop(PATIENCE).await?;
+        }
+        fs::rename(networks.join(NETWORK), kept.join(NETWORK))?;
+        // It ends by itself when its node is deleted, and comes with the new one.
+        locked(&self.proxy).take();
+        let nodes: Api<Node> = Api::all(plane.client.clone());
+        nodes.delete(NODE, &DeleteParams::default()).await?;
+        self.start_kubelet(plane, Sync::Default).await?;
+        self.start_proxy(plane)?;
+        Ok((kept, networks))
+    }
+
+    /// Brings the network back, where a test has failed to.
+    pub fn restore_network(&self) -> Result<()> {
+        let settings = &self.runtime.settings;
+        let network = settings.networks().join(NETWORK);
+        if !network.exists() {
+            fs::copy(settings.kept().join(NETWORK), network)?;
+        }
+        Ok(())
+    }
+
+    fn start_proxy(&self, plane: &ControlPlane) -> Result<()> {
+        let mut command = plane.components().program("kube-proxy")?;
+        command
+            .arg(flag(
+                "config",
+                self.runtime.settings.proxy(plane)?.display(),
+            ))
+            .arg("--v=2");
+        let proxy = plane.spawn("kube-proxy", command, Vec::new())?;
+        *locked(&self.proxy) = Some(proxy);
+        Ok(())
     }
 
     async fn start_kubelet(&self, plane: &ControlPlane, sync: Sync) -> Result<()> {
@@ -121,7 +161,7 @@ impl Machine {
         let kubelet = plane.spawn("kubelet", command, Vec::new())?;
         let probe = Probe::new("http://127.0.0.1:10248", "/healthz")?;
         ready(&kubelet, || probe.check()).await?;
-        *self.kubelet() = Some(kubelet);
+        *locked(&self.kubelet) = Some(kubelet);
         Ok(())
     }
 
@@ -132,13 +172,13 @@ impl Machine {
 
     /// Asks each program of the node.
     pub fn ask<T>(&self, mut question: impl FnMut(&Process) -> Option<T>) -> Vec<T> {
-        let kubelet = self.kubelet();
-        let all = self.others.iter().chain(kubelet.iter());
-        let all = all.chain([&self.runtime.containerd]);
+        let (kubelet, proxy) = (locked(&self.kubelet), locked(&self.proxy));
+        let all = proxy.iter().chain(kubelet.iter());
+        let all = all.chain([&self.dns, &self.runtime.containerd]);
         all.filter_map(&mut question).collect()
     }
+}
 
-    fn kubelet(&self) -> std::sync::MutexGuard<'_, Option<Process>> {
-        self.kubelet.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+fn locked(process: &Mutex<Option<Process>>) -> MutexGuard<'_, Option<Process>> {
+    process.lock().unwrap_or_else(PoisonError::into_inner)
 }

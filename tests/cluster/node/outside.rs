@@ -6,7 +6,7 @@ use std::process::ExitStatus;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, bail, ensure};
+use anyhow::{Result, bail};
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::guard::{Guarded, Run};
@@ -15,7 +15,6 @@ use super::{endings, images, needs};
 use crate::components::Components;
 use crate::fleet::Home;
 use crate::process::Group;
-use crate::progress::Progress;
 use crate::runner;
 use crate::tests;
 
@@ -97,20 +96,9 @@ async fn work(
 
 /// Everything that needs the network or takes long.
 async fn build(group: &Arc<Group>) -> Result<()> {
-    // Beside the components: its end is one crate on one core.
-    let muster = images::build_muster(group)?;
     let builder = Arc::clone(group);
-    tokio::task::spawn_blocking(move || -> Result<()> {
-        Components::build(&builder, &Home::Node.modules())?;
-        let status = Progress::start("Muster's image").until(|| muster.exited());
-        ensure!(
-            status.success(),
-            "cannot build Muster for its image\n{}",
-            muster.last_words()
-        );
-        Ok(())
-    })
-    .await??;
+    let components = move || Components::build(&builder, &Home::Node.modules());
+    images::build_muster_beside(group, components).await?;
     Ok(())
 }
 

@@ -13,6 +13,12 @@ use crate::control_plane::ControlPlane;
 
 pub const CONTAINERD_SOCKET: &str = "/run/containerd/containerd.sock";
 
+/// The configuration of the network of pods.
+pub const NETWORK: &str = "10-pods.conflist";
+
+const NETWORKS: &str = "cni";
+const KEPT: &str = "cni-kept";
+
 /// How often the kubelet looks at each pod though nothing happened, which is when it refreshes
 /// mounted Secrets and ConfigMaps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,7 +40,7 @@ impl Settings {
     pub fn new() -> Result<Settings> {
         let id = std::env::var(MARK).context("a node runs only in namespaces of its own")?;
         let dir = std::env::temp_dir().join("node");
-        for below in ["cni", "containerd", "kubelet", "images"] {
+        for below in [NETWORKS, KEPT, "containerd", "kubelet", "images"] {
             fs::create_dir_all(dir.join(below))?;
         }
         Ok(Settings { dir, id })
@@ -59,11 +65,8 @@ impl Settings {
             },
             {"type": "portmap", "capabilities": {"portMappings": true}},
         ]});
-        let cni = self.dir.join("cni");
-        fs::write(
-            cni.join("10-pods.conflist"),
-            serde_json::to_vec_pretty(&network)?,
-        )?;
+        let cni = self.networks();
+        fs::write(cni.join(NETWORK), serde_json::to_vec_pretty(&network)?)?;
         // Without CAP_SYS_RESOURCE, as in many VMs and CI machines, runc cannot lower a score.
         let text = format!(
             r#"version = 2
@@ -178,6 +181,16 @@ state = "/run/containerd"
         let path = self.dir.join(name);
         fs::write(&path, serde_json::to_vec_pretty(config)?)?;
         Ok(path)
+    }
+
+    /// Where the runtime looks for the network of pods.
+    pub fn networks(&self) -> PathBuf {
+        self.dir.join(NETWORKS)
+    }
+
+    /// Where its configuration is while a node joins without it.
+    pub fn kept(&self) -> PathBuf {
+        self.dir.join(KEPT)
     }
 
     pub fn images(&self) -> PathBuf {

@@ -62,10 +62,7 @@ pub async fn start(components: Arc<Components>, group: Arc<Group>, name: &str) -
 
     // Beside each other, as when both are installed by one command.
     let muster = async {
-        let start = Instant::now();
-        apply_base(&plane).await?;
-        two_ready(&objects).await?;
-        let _ = machine.installed.set(start.elapsed());
+        let _ = machine.installed.set(install(&plane, &objects).await?);
         lap("Muster's two replicas are Ready");
         Ok(())
     };
@@ -89,15 +86,26 @@ pub async fn start(components: Arc<Components>, group: Arc<Group>, name: &str) -
     })
 }
 
-/// As the README installs Muster.
-async fn apply_base(plane: &ControlPlane) -> Result<()> {
+/// Installs Muster as the README does, and says how long it took until two replicas were Ready.
+pub async fn install(plane: &ControlPlane, objects: &Objects) -> Result<Duration> {
+    let start = Instant::now();
+    apply_overlay(plane, BASE).await?;
+    two_ready(objects).await?;
+    Ok(start.elapsed())
+}
+
+/// What is in a folder of `manifests/`.
+pub async fn apply_overlay(plane: &ControlPlane, overlay: &'static str) -> Result<()> {
     let mut command: Command = plane.components().program("kubectl")?;
     command
         .env("KUBECONFIG", &plane.kubeconfig)
-        .args(["apply", "-k", BASE]);
+        .args(["apply", "-k", overlay]);
     let output = tokio::task::spawn_blocking(move || command.output()).await??;
     let said = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "kubectl apply -k {BASE}: {said}");
+    ensure!(
+        output.status.success(),
+        "kubectl apply -k {overlay}: {said}"
+    );
     Ok(())
 }
 

@@ -78,9 +78,9 @@ fn path(path: &Path) -> Result<&str> {
     path.to_str().context("not UTF-8")
 }
 
-/// The block of the page on operating that has this line.
+/// The block of the page on client certificates that has this line.
 fn shown(line: &str) -> Result<String> {
-    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/operating.md");
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/client-certificates.md");
     let page = fs::read_to_string(page)?;
     let mut blocks = page.split("```yaml\n").skip(1);
     let block = blocks.find_map(|rest| {

@@ -24,7 +24,7 @@ async fn restarts_as_a_new_gang(sandbox: &Sandbox, policy: &str) -> Result<()> {
 }
 
 /// Waits until four pods run in one gang that is not one of those, and the old ones are gone.
-async fn runs_as_another_gang(sandbox: &Sandbox, before: &[String]) -> Result<()> {
+pub async fn runs_as_another_gang(sandbox: &Sandbox, before: &[String]) -> Result<()> {
     sandbox
         .wait_for("a gang of another name, with its pods", async || {
             let names = sandbox.names("PodGroup").await?;

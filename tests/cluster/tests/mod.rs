@@ -4,6 +4,7 @@ mod authority;
 mod barrier;
 mod better;
 mod callers;
+pub mod certs;
 mod chart;
 mod choice;
 mod crd;
@@ -15,6 +16,7 @@ mod gangs;
 mod harness;
 mod install;
 mod jobs;
+mod kueue;
 mod leadership;
 mod lifecycle;
 mod lws;
@@ -27,16 +29,18 @@ mod operators;
 mod ordinary;
 mod outage;
 mod pods;
+mod policies;
 mod replicas;
 mod rivals;
 mod samples;
 mod settled;
 mod trust;
+mod upgrade;
 mod verify;
 mod words;
 
 use crate::fleet::Home;
-use crate::modules::PROMETHEUS;
+use crate::modules::{KUBERNETES_1_35, KUBERNETES_1_36, PROMETHEUS};
 use crate::runner::{Test, test, test_in};
 
 pub fn all() -> Vec<Test> {
@@ -45,6 +49,11 @@ pub fn all() -> Vec<Test> {
         test(settled::two_hundred_settled_gangs_cost_no_write),
         test(rivals::of_two_gangs_one_runs_and_the_other_holds_nothing),
         test(outage::what_has_a_gang_waits_for_muster_and_the_rest_does_not),
+        test(upgrade::an_upgrade_and_a_downgrade_fail_no_creation_and_lose_no_gang)
+            .beside_the_version_before(),
+        test(certs::rotation::a_ca_and_a_leaf_every_5_seconds_fail_no_admission),
+        test(certs::clocks::replicas_that_start_at_once_agree_whatever_their_clocks_say),
+        test(certs::clocks::a_dead_leaders_lease_runs_out_in_time_whatever_the_clocks_say),
         test(ordinary::a_thousand_objects_without_a_gang_never_reach_muster),
         test(pods::crowd::five_thousand_pods_are_one_gang_and_one_write),
         test(pods::outage::a_gang_that_ended_while_muster_was_down_leaves_nothing),
@@ -126,6 +135,11 @@ pub fn all() -> Vec<Test> {
         test(foreign::a_podgroup_of_the_gangs_name_is_left_alone),
         test(crd::the_fields_are_added_once_and_taken_away_exactly),
         test(crd::the_fields_come_back_after_the_crd_was_replaced),
+        test(policies::the_table_holds_on_1_37),
+        test(policies::the_table_holds_on_1_36).with(&KUBERNETES_1_36),
+        test(policies::the_table_holds_on_1_35).with(&KUBERNETES_1_35),
+        test(policies::the_largest_jobset_is_within_the_cost_of_an_expression),
+        test(policies::what_asks_for_no_gang_is_not_looked_at),
         test(install::everything_in_the_manifests_is_accepted),
         test(install::objects_without_a_gang_never_reach_muster),
         test(install::objects_with_a_gang_are_refused_while_muster_is_down),
@@ -204,6 +218,10 @@ pub fn all() -> Vec<Test> {
         test_in(
             Home::Schedulers,
             better::yunikorn::a_gang_whose_first_pod_is_deleted_starts_all_the_same,
+        ),
+        test_in(
+            Home::Schedulers,
+            better::yunikorn::a_gang_whose_first_pod_fails_while_it_is_deleted_starts_all_the_same,
         ),
         test_in(
             Home::Schedulers,
@@ -415,6 +433,7 @@ pub fn all() -> Vec<Test> {
             operators::ray::kuberay_says_why_a_pod_is_refused,
         ),
     ]);
+    tests.extend(kueue::all());
     tests.extend(matrix::all());
     tests
 }

@@ -1,69 +1,26 @@
 //! Two replicas behind one port: either one serves admission, exactly one leads.
 
 use std::collections::HashMap;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::watch;
 
 use super::samples::{gang, made};
 use crate::cluster::Cluster;
 use crate::health::{PATIENCE, wait_for};
 use crate::install::NAMESPACE;
 use crate::muster::{self, Muster};
+use crate::objects::Objects;
 use crate::ports::Port;
 use crate::process::Process;
 use crate::sandbox::Sandbox;
-
-/// As a Service does it: new connections go to the replicas in turn, and to none that is down.
-struct Service {
-    replicas: watch::Sender<Vec<u16>>,
-}
-
-impl Service {
-    async fn start() -> Result<(Service, u16)> {
-        let listener = TcpListener::bind("127.0.0.1:0").await?;
-        let port = listener.local_addr()?.port();
-        let (replicas, up) = watch::channel(Vec::new());
-        tokio::spawn(serve(listener, up));
-        Ok((Service { replicas }, port))
-    }
-
-    /// Connections to any other replica end at once.
-    fn only(&self, ports: &[u16]) {
-        self.replicas.send_replace(ports.to_vec());
-    }
-}
-
-async fn serve(listener: TcpListener, up: watch::Receiver<Vec<u16>>) {
-    let turn = Arc::new(AtomicUsize::new(0));
-    while let Ok((mut from, _)) = listener.accept().await {
-        let (mut up, turn) = (up.clone(), Arc::clone(&turn));
-        tokio::spawn(async move {
-            let ports = up.borrow_and_update().clone();
-            let number = turn.fetch_add(1, Ordering::Relaxed) % ports.len().max(1);
-            let port = *ports.get(number)?;
-            let mut to = TcpStream::connect(("127.0.0.1", port)).await.ok()?;
-            let dropped = up.wait_for(|ports| !ports.contains(&port));
-            tokio::select! {
-                _ = tokio::io::copy_bidirectional(&mut from, &mut to) => {}
-                _ = dropped => {}
-            }
-            Some(())
-        });
-    }
-}
+use crate::service::Service;
 
 /// Who leads, by the Lease.
-async fn leader(cluster: &Cluster) -> Result<String> {
-    let leases = cluster
-        .objects
-        .api("coordination.k8s.io/v1", "Lease", NAMESPACE);
+pub async fn leader(objects: &Objects) -> Result<String> {
+    let leases = objects.api("coordination.k8s.io/v1", "Lease", NAMESPACE);
     let leases = leases.await?.list(&Default::default()).await?;
     assert_eq!(leases.items.len(), 1, "one Lease");
     let holder = leases.items[0].data["spec"]["holderIdentity"].as_str();
@@ -127,7 +84,10 @@ pub async fn either_replica_serves_and_one_leads(sandbox: Sandbox) -> Result<()>
     sandbox.apply(&gang("first", 2, "1")).await?;
     sandbox.all_bound(2).await?;
 
-    let old = wait_for("a leader", PATIENCE, async || leader(&cluster).await).await?;
+    let old = wait_for("a leader", PATIENCE, async || {
+        leader(&cluster.objects).await
+    })
+    .await?;
     let says = |process: &Process| -> Result<bool> {
         Ok(std::fs::read_to_string(&process.log)?.contains("leading: this replica"))
     };
@@ -159,7 +119,7 @@ pub async fn either_replica_serves_and_one_leads(sandbox: Sandbox) -> Result<()>
         start.elapsed()
     );
     sandbox.all_bound(4).await?;
-    assert_eq!(leader(&cluster).await?, *heir);
+    assert_eq!(leader(&cluster.objects).await?, *heir);
     assert_eq!(shown(admins[heir]).await?, (true, true), "{heir}");
     ensure!(process.stop(Duration::from_secs(10)).await?.success());
     depose(&cluster, admins[heir]).await

@@ -19,8 +19,8 @@ const JOBSETS: usize = 10;
 const REPLICAS: usize = 20;
 const GANGS: usize = JOBSETS * REPLICAS;
 const PODS: usize = 2;
-/// MiB of resident memory of a debug build, most of which is code. The release build, for which
-/// docs/operating.md promises 40, needs less than half: `just bench-barrier` prints it.
+/// MiB of resident memory of a debug build, most of which is code. docs/operating.md has what the release
+/// build needs: `just bench-size` prints it.
 const BUDGET: u64 = 56;
 /// In this time nothing may be written.
 const QUIET: Duration = Duration::from_secs(60);

@@ -1,6 +1,8 @@
 //go:build tools
 
-// Package tools names the main packages that the harness builds.
+// Package tools names the main packages that the harness builds, but for those beside it.
+//
+// They share one set of libraries, so that what several use is compiled once.
 //
 // k8s.io/kubernetes requires its staging modules at v0.0.0 and redirects them to local
 // directories. Replacements in a dependency are ignored, so go.mod repeats them, each with the
@@ -8,6 +10,7 @@
 package tools
 
 import (
+	_ "helm.sh/helm/v4/cmd/helm"
 	_ "k8s.io/kubernetes/cmd/kube-apiserver"
 	_ "k8s.io/kubernetes/cmd/kube-controller-manager"
 	_ "k8s.io/kubernetes/cmd/kube-proxy"

@@ -302,6 +302,15 @@ pub async fn a_side_that_waits_follows_its_recreated_partner_in_one_podgroup(
     sandbox.apply(&job("b", "JobSet:a")).await?;
     sandbox.side_waits("", 4).await?;
     sandbox.gone("job", "b").await?;
+    // Its pods go after it, and are a part of the gang as long as they are there.
+    sandbox
+        .wait_for("its pods to go", async || {
+            let mut left = sandbox.pods().await?;
+            left.retain(|pod| pod.name_any().starts_with("b-"));
+            ensure!(left.is_empty(), "{} are left", left.len());
+            Ok(())
+        })
+        .await?;
     sandbox.nodes(1, 1).await?;
     sandbox.side_waits("a-", 2).await?;
     // Of its three pods, two would do for the one that was deleted.

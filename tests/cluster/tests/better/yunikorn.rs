@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
-use kube::api::{Api, DeleteParams, ListParams};
+use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams};
 use serde_json::json;
 
 use super::super::lws::lws;
@@ -36,28 +36,29 @@ pub async fn a_gang_that_is_resumed_at_once_is_a_gang_again(sandbox: Sandbox) ->
 }
 
 pub async fn a_gang_whose_first_pod_is_deleted_starts_all_the_same(sandbox: Sandbox) -> Result<()> {
-    sandbox.nodes(1, 3).await?;
-    sandbox.apply(&jobset("train", GANG, 4, "1")).await?;
-    sandbox.stays_unbound("0", 4).await?;
-    let first = sandbox.originator().await?;
+    let first = sandbox.waits_for_room().await?;
     let pods: Api<Pod> = Api::namespaced(sandbox.client(), &sandbox.namespace);
     pods.delete(&first, &DeleteParams::default()).await?;
-    // Others write to the JobSet at that moment, and it must not be forgotten over that.
-    let (told, written) = tokio::join!(sandbox.told("GangRevived"), sandbox.keep_writing());
-    written?;
-    let said = told?;
-    ensure!(said.contains("a pod was deleted"), "{said}");
-    sandbox.counted("muster_gang_revivals_total").await?;
-    sandbox.stays_unbound("0", 4).await?;
-    sandbox.nodes(1, 1).await?;
-    sandbox.placed(4).await?;
-    let jobsets = sandbox.api("jobset.x-k8s.io/v1alpha2", "JobSet").await?;
-    let annotations = jobsets.get("train").await?.annotations().clone();
-    ensure!(
-        !annotations.contains_key("muster.dev/reviving"),
-        "{annotations:?}"
-    );
-    Ok(())
+    sandbox.is_revived().await
+}
+
+/// The pod garbage collector comes by every 20 seconds, and marks a pod as failed that has no node and
+/// is about to go. A Job's pods are so for a second, until the Job has counted them.
+pub async fn a_gang_whose_first_pod_fails_while_it_is_deleted_starts_all_the_same(
+    sandbox: Sandbox,
+) -> Result<()> {
+    let first = sandbox.waits_for_room().await?;
+    let pods: Api<Pod> = Api::namespaced(sandbox.client(), &sandbox.namespace);
+    let pod = pods.get(&first).await?;
+    sandbox.hold(&pod).await?;
+    pods.delete(&first, &DeleteParams::default()).await?;
+    let failed = Patch::Merge(json!({"status": {"phase": "Failed"}}));
+    let params = PatchParams::default();
+    pods.patch_status(&first, &params, &failed).await?;
+    // Muster sees it so.
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    sandbox.let_go(&pod).await?;
+    sandbox.is_revived().await
 }
 
 /// The pod template of the gang with a label, and with what else stands in its spec.
@@ -218,6 +219,34 @@ async fn is_refused_until_the_namespace_is_spared(sandbox: &Sandbox) -> Result<(
 }
 
 impl Sandbox {
+    /// A gang that lacks room for one of its pods; the first of them.
+    async fn waits_for_room(&self) -> Result<String> {
+        self.nodes(1, 3).await?;
+        self.apply(&jobset("train", GANG, 4, "1")).await?;
+        self.stays_unbound("0", 4).await?;
+        self.originator().await
+    }
+
+    /// Waits until the gang is given a new round, and sees it start as a gang.
+    async fn is_revived(&self) -> Result<()> {
+        // Others write to the JobSet at that moment, and it must not be forgotten over that.
+        let (told, written) = tokio::join!(self.told("GangRevived"), self.keep_writing());
+        written?;
+        let said = told?;
+        ensure!(said.contains("a pod was deleted"), "{said}");
+        self.counted("muster_gang_revivals_total").await?;
+        self.stays_unbound("0", 4).await?;
+        self.nodes(1, 1).await?;
+        self.placed(4).await?;
+        let jobsets = self.api("jobset.x-k8s.io/v1alpha2", "JobSet").await?;
+        let annotations = jobsets.get("train").await?.annotations().clone();
+        ensure!(
+            !annotations.contains_key("muster.dev/reviving"),
+            "{annotations:?}"
+        );
+        Ok(())
+    }
+
     /// Applies a gang with that in its pods' spec. It waits, and starts with one more node of one
     /// CPU; returns the nodes of its pods.
     async fn starts_with_one_more(&self, spec: &str, pods: u32) -> Result<BTreeSet<String>> {

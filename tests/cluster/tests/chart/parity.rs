@@ -27,8 +27,11 @@ const OVERLAYS: [(&str, &[&str]); 4] = [
     ),
 ];
 
-/// The one that stands beside any installation.
-const BESIDE: (&str, &str) = ("monitoring", "monitoring.enabled=true");
+/// Those that stand beside any installation.
+const BESIDE: [(&str, &str); 2] = [
+    ("monitoring", "monitoring.enabled=true"),
+    ("policies", "policies.enabled=true"),
+];
 
 /// `kubectl delete -k` removes them with the namespace; a release has to name them.
 const KEPT: [(&str, &str); 3] = [
@@ -117,15 +120,18 @@ pub async fn every_combination_of_overlays_is_what_the_chart_renders(
 ) -> Result<()> {
     let components = sandbox.cluster.plane.components();
     let helm = Helm::new(components)?;
-    let (beside, monitoring) = BESIDE;
-    let beside = kustomize(components, &Path::new(MANIFESTS).join(beside))?;
+    let mut beside = Vec::new();
+    for (folder, value) in BESIDE {
+        let rendered = kustomize(components, &Path::new(MANIFESTS).join(folder))?;
+        beside.push((rendered, value));
+    }
     let mut compared = 0;
     for choice in 0..1 << OVERLAYS.len() {
         let chosen = OVERLAYS.iter().enumerate();
         let chosen = chosen.filter(|(at, _)| choice & (1 << at) != 0);
         let chosen: Vec<_> = chosen.map(|(_, overlay)| *overlay).collect();
         let names: Vec<&str> = chosen.iter().map(|(name, _)| *name).collect();
-        let mut values: Vec<&str> = chosen
+        let values: Vec<&str> = chosen
             .iter()
             .flat_map(|(_, values)| *values)
             .copied()
@@ -145,19 +151,28 @@ pub async fn every_combination_of_overlays_is_what_the_chart_renders(
                 kustomize(components, dir.path())?
             }
         };
-        let mut kustomized = without_namespace(kustomized)?;
-        let chart = helm.template(CHART, NAMESPACE, &set(&values))?;
-        same(&without_its_own(chart)?, &kustomized, &format!("{names:?}"))?;
-
-        values.push(monitoring);
-        kustomized.extend(beside.clone());
-        let chart = helm.template(CHART, NAMESPACE, &set(&values))?;
-        let what = format!("{names:?} with monitoring");
-        same(&without_its_own(chart)?, &kustomized, &what)?;
-        compared += 2;
+        let kustomized = without_namespace(kustomized)?;
+        // Beside the base each by itself too; nothing that the others change is theirs.
+        for with in [&[][..], &beside[..1], &beside[1..], &beside[..]] {
+            if with.len() == 1 && !names.is_empty() {
+                continue;
+            }
+            let (mut kustomized, mut values) = (kustomized.clone(), values.clone());
+            for (rendered, value) in with {
+                kustomized.extend(rendered.clone());
+                values.push(value);
+            }
+            let chart = helm.template(CHART, NAMESPACE, &set(&values))?;
+            same(
+                &without_its_own(chart)?,
+                &kustomized,
+                &format!("{values:?}"),
+            )?;
+            compared += 1;
+        }
         tokio::task::yield_now().await;
     }
-    ensure!(compared == 24, "{compared} were compared");
+    ensure!(compared == 26, "{compared} were compared");
     Ok(())
 }
 
@@ -203,7 +218,11 @@ pub async fn a_package_renders_the_same(sandbox: Sandbox) -> Result<()> {
     let dir = helm.dir().to_string_lossy().into_owned();
     helm.printed(&["package", CHART, "--destination", &dir])?;
     let package = format!("{dir}/muster-{}.tgz", env!("CARGO_PKG_VERSION"));
-    let all = set(&["monitoring.enabled=true", "certManager.enabled=true"]);
+    let all = set(&[
+        "monitoring.enabled=true",
+        "policies.enabled=true",
+        "certManager.enabled=true",
+    ]);
     let packed = helm.template(&package, NAMESPACE, &all)?;
     same(
         &packed,
@@ -216,6 +235,7 @@ pub async fn another_namespace_is_named_everywhere(sandbox: Sandbox) -> Result<(
     let helm = Helm::new(sandbox.cluster.plane.components())?;
     let values = set(&[
         "monitoring.enabled=true",
+        "policies.enabled=true",
         "certManager.enabled=true",
         "networkPolicy.enabled=true",
         "networkPolicy.controlPlane={192.0.2.0/24}",

@@ -319,6 +319,20 @@ pub const ROWS: &[Row] = &[
         ],
     ),
     row(
+        "policies.enabled",
+        "policies.enabled=true",
+        &[
+            "ValidatingAdmissionPolicy muster-jobsets is new",
+            "ValidatingAdmissionPolicyBinding muster-jobsets is new",
+            "ValidatingAdmissionPolicy muster-leaderworkersets is new",
+            "ValidatingAdmissionPolicyBinding muster-leaderworkersets is new",
+            "ValidatingAdmissionPolicy muster-jobs is new",
+            "ValidatingAdmissionPolicyBinding muster-jobs is new",
+            "ValidatingAdmissionPolicy muster-controllers is new",
+            "ValidatingAdmissionPolicyBinding muster-controllers is new",
+        ],
+    ),
+    row(
         "monitoring.enabled",
         "monitoring.enabled=true",
         &[

@@ -29,7 +29,9 @@ pub fn all() -> Vec<Test> {
         test(of_several_gangs_the_one_of_the_pod_is_explained),
         test(an_object_that_is_refused_is_missed),
         test(with_few_rights_it_says_what_it_could_not_see),
+        test(who_may_not_list_pods_is_told_what_muster_says),
         test(status_is_watched_until_it_is_interrupted),
+        test(on_a_terminal_status_fits_the_screen),
         test(kubectl_runs_them_as_a_plugin),
         test(both_work_without_muster),
         test_in(Home::Schedulers, queues_and_partners_are_looked_at),
@@ -350,34 +352,70 @@ pub async fn an_object_that_is_refused_is_missed(sandbox: Sandbox) -> Result<()>
     Ok(())
 }
 
+/// Somebody who may get and list these resources of the namespace; his kubeconfig.
+async fn reader(sandbox: &Sandbox, groups: &str, resources: &str) -> Result<PathBuf> {
+    let rights = format!(
+        "
+apiVersion: v1
+kind: ServiceAccount
+metadata: {{name: reader}}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata: {{name: reader}}
+rules: [{{apiGroups: {groups}, resources: {resources}, verbs: [get, list]}}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {{name: reader}}
+roleRef: {{apiGroup: rbac.authorization.k8s.io, kind: Role, name: reader}}
+subjects: [{{kind: ServiceAccount, name: reader}}]
+"
+    );
+    sandbox.apply(&rights).await?;
+    let plane = &sandbox.cluster.plane;
+    plane
+        .service_account_kubeconfig(&sandbox.namespace, "reader")
+        .await
+}
+
+/// Its workloads and what Muster says of them, and nothing else.
+pub async fn who_may_not_list_pods_is_told_what_muster_says(sandbox: Sandbox) -> Result<()> {
+    Seed::CpuShort
+        .bring_about(&sandbox, Scheduler::Native)
+        .await?;
+    sandbox.condition("InsufficientResources").await?;
+    let groups = "[apps, batch, jobset.x-k8s.io, leaderworkerset.x-k8s.io]";
+    let reader = reader(&sandbox, groups, "['*']").await?;
+    let ask = async |args: &[&str]| run(muster(&reader, &sandbox.namespace, args)).await;
+    let said = ask(&["explain", "jobset/train"]).await?;
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    said.has("2 of 3 pods fit; 1 more CPU is needed")?;
+    said.has("you may not list its pods")?;
+    said.has("  its condition says: InsufficientResources: ")?;
+    said.has("still unknown:\n  nodes: nodes is forbidden")?;
+    said.has("  pods: pods is forbidden")?;
+    said.lacks("pods exist")?;
+    let said = ask(&["status"]).await?;
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    said.has("jobset/train")?;
+    said.has("Unknown")?;
+    said.has("InsufficientResources")?;
+    // One whose gang only its pods know.
+    sandbox.apply(&ring("Deployment")).await?;
+    let said = ask(&["explain", "deployment/serve"]).await?;
+    assert_eq!(said.code, Some(0), "{}{}", said.out, said.err);
+    said.has("you may not list its pods")?;
+    Ok(())
+}
+
 /// A person who may read one namespace, and nothing of the cluster.
 pub async fn with_few_rights_it_says_what_it_could_not_see(sandbox: Sandbox) -> Result<()> {
     sandbox.nodes(1, 2).await?;
     sandbox.apply(&ring("StatefulSet")).await?;
-    let rights = "
-apiVersion: v1
-kind: ServiceAccount
-metadata: {name: reader}
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: Role
-metadata: {name: reader}
-rules:
-- {apiGroups: ['', apps, batch, jobset.x-k8s.io, leaderworkerset.x-k8s.io], resources: ['*'],
-   verbs: [get, list]}
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: RoleBinding
-metadata: {name: reader}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: reader}
-subjects: [{kind: ServiceAccount, name: reader}]
-";
-    sandbox.apply(rights).await?;
+    let groups = "['', apps, batch, jobset.x-k8s.io, leaderworkerset.x-k8s.io]";
+    let reader = reader(&sandbox, groups, "['*']").await?;
     sandbox.none_bound(3).await?;
-    let plane = &sandbox.cluster.plane;
-    let reader = plane
-        .service_account_kubeconfig(&sandbox.namespace, "reader")
-        .await?;
     let ask = async |args: &[&str]| run(muster(&reader, &sandbox.namespace, args)).await;
     let said = sandbox
         .wait_for("the scheduler's words", async || {
@@ -423,6 +461,68 @@ pub async fn status_is_watched_until_it_is_interrupted(sandbox: Sandbox) -> Resu
     let text = twice???;
     assert_eq!(text.matches("WORKLOAD  ").count(), 2, "{text}");
     ensure!(!text.contains('\x1b'), "nobody looks at it: {text:?}");
+    Ok(())
+}
+
+/// A pseudo-terminal of that size, made by `script` of util-linux.
+async fn on_a_terminal(
+    sandbox: &Sandbox,
+    (columns, rows): (usize, usize),
+    args: &str,
+) -> Result<String> {
+    let program = env!("CARGO_BIN_EXE_muster");
+    let kubeconfig = sandbox.cluster.plane.kubeconfig.display();
+    let namespace = &sandbox.namespace;
+    let typed = format!(
+        "stty cols {columns} rows {rows}; timeout 20 {program} status {args} --namespace {namespace} \
+         --kubeconfig {kubeconfig}"
+    );
+    let mut command = Command::new("script");
+    command
+        .args(["--quiet", "--command", &typed, "/dev/null"])
+        .env("TERM", "xterm-256color")
+        .env("LC_ALL", "C.UTF-8")
+        .env_remove("NO_COLOR")
+        .stdin(Stdio::null());
+    Ok(run(command).await?.out.replace("\r\n", "\n"))
+}
+
+/// Bars and whole lines, and with `--watch` no more of them than there is room for.
+pub async fn on_a_terminal_status_fits_the_screen(sandbox: Sandbox) -> Result<()> {
+    sandbox.nodes(1, 2).await?;
+    sandbox.apply(&ring("Deployment")).await?;
+    sandbox.none_bound(3).await?;
+    let once = on_a_terminal(&sandbox, (80, 24), "").await?;
+    ensure!(
+        once.contains("▒▒▒▒▒▒▒▒▒▒"),
+        "no bar of pods that wait: {once}"
+    );
+    ensure!(once.contains("WAITING FOR"), "{once}");
+    let longest = once.lines().map(|line| line.chars().count()).max();
+    ensure!(longest <= Some(80), "a line of {longest:?}: {once}");
+    let wide = on_a_terminal(&sandbox, (250, 24), "").await?;
+    ensure!(wide.contains("QUORUM"), "columns are missing: {wide}");
+    // Three gangs on a screen of three lines, painted every five seconds.
+    for name in ["two", "three"] {
+        let more = ring("Deployment")
+            .replace("serve", name)
+            .replace("ring", name);
+        sandbox.apply(&more).await?;
+    }
+    sandbox.none_bound(9).await?;
+    let watched = on_a_terminal(&sandbox, (80, 4), "--watch").await?;
+    println!("on a terminal:\n{once}{wide}");
+    let screens: Vec<&str> = watched.split("\x1b[H").skip(1).collect();
+    ensure!(
+        screens.len() >= 2,
+        "painted {} times: {watched:?}",
+        screens.len()
+    );
+    for screen in screens {
+        ensure!(screen.lines().count() <= 4, "too much at once: {screen:?}");
+        ensure!(screen.contains("and 2 more lines"), "{screen:?}");
+        ensure!(!screen.contains("\x1b[2J"), "it flickers: {screen:?}");
+    }
     Ok(())
 }
 

@@ -46,6 +46,35 @@ pub async fn an_old_refusal_does_not_time_out_a_resumed_gang(sandbox: Sandbox) -
     Ok(())
 }
 
+/// Each pod that a Job could not create has another name, and so an event of its own: the time runs since
+/// the first. The controller tries again after 1, 2, 4 and 8 seconds.
+pub async fn refused_pods_of_other_names_time_out_since_the_first(sandbox: Sandbox) -> Result<()> {
+    /// After it the controller has tried four times.
+    const LIMIT: Duration = Duration::from_secs(12);
+    /// For the controllers, and to tell it.
+    const SOON: Duration = Duration::from_secs(5);
+    sandbox.nodes(1, 4).await?;
+    quota(&sandbox, "pods", "0").await?;
+    let limit = "muster.dev/timeout: 12s, muster.dev/timeout-action: Suspend";
+    let gang = Gang::on(Scheduler::Native).annotated(limit);
+    let applied = gang.apply(&sandbox).await?;
+    let in_time = async |wanted: Instant, what: &str| {
+        sandbox.condition("QuotaExceeded").await?;
+        sandbox.condition("GangTimedOut").await?;
+        let waited = wanted.elapsed();
+        println!("a timeout of {LIMIT:?} after {waited:?}, {what}");
+        let within = LIMIT - SECOND..LIMIT + SOON;
+        ensure!(within.contains(&waited), "{what} after {waited:?}");
+        Ok(())
+    };
+    in_time(applied, "created").await?;
+    // At once, so that the gang's object may still be there. What was refused before does not count.
+    let resumed = Instant::now();
+    let resume = json!({"spec": {"suspend": false}});
+    sandbox.patch_jobset(resume).await?;
+    in_time(resumed, "resumed").await
+}
+
 /// Its status is written by whoever runs it, so that there is no condition: `muster explain` says it.
 pub async fn what_another_controller_runs_is_left_to_it(sandbox: Sandbox) -> Result<()> {
     sandbox.nodes(1, 4).await?;

@@ -3,8 +3,10 @@
 mod command;
 mod gang;
 mod lives;
+mod queue;
 mod seed;
 mod table;
+mod watches;
 pub mod world;
 
 use std::collections::BTreeSet;
@@ -18,8 +20,8 @@ use crate::runner::{Test, named};
 use crate::sandbox::Sandbox;
 pub use seed::Seed;
 
-/// A gang may wait for three seconds before anything is said; the rest is a busy machine's.
-const SOON: Duration = Duration::from_secs(10);
+/// So soon after the fact its cause is told.
+const SOON: Duration = Duration::from_secs(5);
 
 /// Who schedules.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -56,6 +58,7 @@ impl Scheduler {
     /// Bundles of native gangs are off by default.
     fn home(self, seed: Seed) -> Home {
         match self {
+            _ if seed == Seed::KueueSuspends => Home::Kueue,
             Self::Native if seed != Seed::PartnerRefused => Home::Main,
             _ => Home::Schedulers,
         }
@@ -79,6 +82,16 @@ pub fn all() -> Vec<Test> {
         "explain::an_old_refusal_does_not_time_out_a_resumed_gang".to_owned(),
         Home::Main,
         lives::an_old_refusal_does_not_time_out_a_resumed_gang,
+    ));
+    tests.push(named(
+        "explain::refused_pods_of_other_names_time_out_since_the_first".to_owned(),
+        Home::Main,
+        lives::refused_pods_of_other_names_time_out_since_the_first,
+    ));
+    tests.push(named(
+        "explain::others_are_watched_only_while_a_gang_waits_for_them".to_owned(),
+        Home::Main,
+        watches::others_are_watched_only_while_a_gang_waits_for_them,
     ));
     tests.push(named(
         "explain::what_another_controller_runs_is_left_to_it".to_owned(),
@@ -108,6 +121,14 @@ async fn is_named(sandbox: Sandbox, scheduler: Scheduler, seed: Seed) -> Result<
         sandbox.condition("GangScheduled").await?;
         let said = explained(&sandbox).await?;
         ensure!(said.contains(placed), "{placed:?} is not in {said}");
+    }
+    if seed == Seed::KueueSuspends {
+        let said = explained(&sandbox).await?;
+        let first = format!("JobSet {}/train: suspended by Kueue", sandbox.namespace);
+        ensure!(
+            said.starts_with(&first) && said.contains(seed.says()),
+            "{said}"
+        );
     }
     if seed.is_a_wait() {
         says_the_same(&sandbox, scheduler, seed).await?;

@@ -10,6 +10,7 @@ use serde_json::json;
 use super::super::foreign::take_names;
 use super::Scheduler;
 use super::gang::Gang;
+use super::queue::queue_of_four;
 use super::world::{
     bound_volume, class, no_image, patch_node, quota, taint, unlink, volume, waiting,
 };
@@ -49,6 +50,7 @@ pub enum Seed {
     Failed,
     UnknownQueue,
     ClosedQueue,
+    FullQueue,
     GateOff,
     LinkLost,
     DependsOn,
@@ -63,7 +65,7 @@ pub enum Seed {
 }
 
 impl Seed {
-    pub const ALL: [Seed; 42] = [
+    pub const ALL: [Seed; 43] = [
         Self::CpuShort,
         Self::HeldByAnother,
         Self::Scattered,
@@ -95,6 +97,7 @@ impl Seed {
         Self::Failed,
         Self::UnknownQueue,
         Self::ClosedQueue,
+        Self::FullQueue,
         Self::GateOff,
         Self::LinkLost,
         Self::DependsOn,
@@ -173,11 +176,16 @@ impl Seed {
             Self::PodGroupQuota => ("quota on the gang's object", "GangRefused", "quota"),
             Self::ForeignObject => ("foreign object of its name", "GangRefused", ""),
             Self::SuspendedByUser => ("suspended", "GangSuspended", "suspended"),
-            Self::KueueSuspends => ("Kueue has not admitted it", "GangSuspended", "Kueue"),
+            Self::KueueSuspends => (
+                "Kueue has not admitted it",
+                "GangSuspended",
+                "insufficient quota for cpu",
+            ),
             Self::TimedOut => ("timed out", "GangTimedOut", "suspended"),
-            Self::Failed => ("failed after it waited", "GangEnded", "has ended"),
+            Self::Failed => ("failed after it waited", "GangFailed", "has failed: "),
             Self::UnknownQueue => ("unknown queue", "QueueUnusable", "does not exist"),
             Self::ClosedQueue => ("closed queue", "QueueUnusable", "closed"),
+            Self::FullQueue => ("full queue", "QueueFull", "is full: "),
             Self::GateOff => (
                 "the scheduler's feature gate is off",
                 "GangBroken",
@@ -293,10 +301,11 @@ impl Seed {
     }
 
     pub fn exists_on(self, scheduler: Scheduler) -> bool {
-        use Scheduler::{Coscheduling, Kai, Koordinator, Native, Volcano};
+        use Scheduler::{Coscheduling, Kai, Koordinator, Native, Volcano, Yunikorn};
         match self {
             Self::UnknownQueue => matches!(scheduler, Volcano | Kai),
             Self::ClosedQueue => scheduler == Volcano,
+            Self::FullQueue => matches!(scheduler, Volcano | Yunikorn | Kai),
             // The rest of what does not depend on the scheduler is shown once.
             Self::LimitRange
             | Self::PodSecurity
@@ -320,9 +329,9 @@ impl Seed {
             // Who can bundle gangs of several workloads.
             Self::PartnerAbsent => matches!(scheduler, Volcano | Koordinator),
             Self::PartnerRefused => scheduler != Coscheduling,
-            Self::Preempted | Self::MayNotPreempt => {
-                matches!(scheduler, Native | Coscheduling | Koordinator)
-            }
+            Self::Preempted => matches!(scheduler, Native | Coscheduling | Koordinator),
+            // KAI does not read the policy.
+            Self::MayNotPreempt => scheduler != Kai,
             // Refused at apply elsewhere.
             Self::Gate => matches!(scheduler, Native | Coscheduling),
             // Constraints between pods and volumes are only in the scheduler's words.
@@ -541,7 +550,8 @@ spec: {limits: [{type: Pod, max: {cpu: 500m}}]}
             }
             Self::KueueSuspends => {
                 sandbox.nodes(1, 4).await?;
-                gang.suspended().queued("team").apply(sandbox).await
+                sandbox.kueue(2).await?;
+                gang.queued("team").apply(sandbox).await
             }
             Self::TimedOut => {
                 sandbox.nodes(1, 2).await?;
@@ -587,6 +597,15 @@ spec: {limits: [{type: Pod, max: {cpu: 500m}}]}
                 gang.annotated(&format!("muster.dev/queue: {queue}"))
                     .apply(sandbox)
                     .await
+            }
+            Self::FullQueue => {
+                // The nodes have room for both.
+                sandbox.nodes(1, 8).await?;
+                let gang = queue_of_four(sandbox, scheduler, gang).await?;
+                let holder = gang.clone().named("holder").pods(2);
+                holder.apply(sandbox).await?;
+                sandbox.all_bound(2).await?;
+                gang.apply(sandbox).await
             }
             Self::GateOff => {
                 sandbox.nodes(1, 2).await?;

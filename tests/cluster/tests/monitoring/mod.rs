@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use super::words::{WHOLE, group, jobset};
 use crate::manifests::render;
+use crate::muster;
 use crate::sandbox::Sandbox;
 
 const MANIFESTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/manifests/monitoring");
@@ -60,10 +61,7 @@ fn queries(map: &Value) -> Result<Vec<String>> {
 
 /// The sum of the series that begin so.
 async fn sum(sandbox: &Sandbox, series: &str) -> Result<f64> {
-    let page = sandbox.cluster.metrics().await?;
-    let lines = page.lines().filter(|line| line.starts_with(series));
-    let values = lines.map(|line| line.rsplit(' ').next().unwrap_or_default().parse::<f64>());
-    Ok(values.sum::<Result<f64, _>>()?)
+    muster::sum(&sandbox.cluster.metrics().await?, series)
 }
 
 impl Sandbox {

@@ -1,15 +1,20 @@
 //! Muster's own image and manifests, as they stand.
 
+use std::time::Duration;
+
 use anyhow::{Context, Result, ensure};
-use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 use kube::api::{Api, ListParams};
 
 use super::words::container;
-use crate::install::NAMESPACE;
-use crate::node::start::two_ready;
+use crate::install::{BASE, NAMESPACE};
+use crate::long::Length;
+use crate::node::start::{install, two_ready};
 use crate::sandbox::Sandbox;
+
+/// From `kubectl apply` to two Ready replicas, at most.
+const WITHIN: Duration = Duration::from_secs(10);
 
 const LARGEST: u64 = 25 * 1024 * 1024;
 
@@ -25,19 +30,9 @@ pub async fn two_replicas_are_ready(sandbox: Sandbox) -> Result<()> {
         let status = container(pod).context("a replica without a container")?;
         ensure!(status.restart_count == 0, "{} restarted", pod.name_any());
     }
-    let leases: Api<Lease> = Api::namespaced(sandbox.client(), NAMESPACE);
-    sandbox
-        .wait_for("one of them to lead", async || {
-            let leases = leases.list(&ListParams::default()).await?;
-            let holders = leases.iter().filter_map(|lease| lease.spec.as_ref());
-            let mut holders = holders.filter_map(|spec| spec.holder_identity.as_ref());
-            let leader = holders.find(|holder| {
-                let name = |pod: &Pod| holder.contains(&pod.name_any());
-                pods.iter().any(name)
-            });
-            leader.map(|_| ()).context("none does")
-        })
-        .await
+    let names = pods.iter().map(|pod| pod.name_any()).collect();
+    sandbox.leader(&names).await?;
+    Ok(())
 }
 
 pub async fn the_image_is_small(sandbox: Sandbox) -> Result<()> {
@@ -45,5 +40,37 @@ pub async fn the_image_is_small(sandbox: Sandbox) -> Result<()> {
     let mib = size as f64 / (1024.0 * 1024.0);
     println!("Muster's image has {mib:.1} MiB");
     ensure!(size <= LARGEST, "the image has {mib:.1} MiB");
+    Ok(())
+}
+
+/// Each from nothing: no CA, no key of stamps, no Lease.
+pub async fn fresh_installs_are_ready_within_ten_seconds(sandbox: Sandbox) -> Result<()> {
+    let cluster = &sandbox.cluster;
+    let mut times = Vec::new();
+    for number in 1..=Length::of_this_run().pick(3, 20) {
+        remove(&sandbox).await.context("cannot remove Muster")?;
+        let took = install(&cluster.plane, &cluster.objects).await?;
+        times.push(took);
+        // At once: what is written of a failed test shows what its replicas have logged.
+        ensure!(took <= WITHIN, "install {number} took {took:?}: {times:?}");
+    }
+    println!("fresh installs took {times:.1?}");
+    Ok(())
+}
+
+/// In the documented order, without the seconds of the lame duck.
+async fn remove(sandbox: &Sandbox) -> Result<()> {
+    for line in [
+        "delete validatingwebhookconfiguration muster-validating",
+        "delete mutatingwebhookconfiguration muster-mutating group-keys.muster.dev",
+        "delete deployment muster --namespace=muster-system",
+    ] {
+        let mut words: Vec<&str> = line.split_whitespace().collect();
+        words.push("--ignore-not-found");
+        sandbox.operate(&words).await?;
+    }
+    sandbox.end_replicas().await?;
+    let rest = ["delete", "-k", BASE, "--ignore-not-found"];
+    sandbox.operate(&rest).await?;
     Ok(())
 }

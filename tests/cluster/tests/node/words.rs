@@ -1,13 +1,17 @@
 //! What the tests on a real node write, and how they ask what its containers did.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
+use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{ContainerStatus, Node, Pod};
 use kube::ResourceExt;
-use kube::api::{Api, LogParams, Patch, PatchParams};
+use kube::api::{Api, DeleteParams, ListParams, LogParams, Patch, PatchParams};
 use serde_json::json;
 
+use crate::install::NAMESPACE;
+use crate::manifests::parse;
 use crate::node::NODE;
 use crate::node::images::BOX;
 use crate::sandbox::Sandbox;
@@ -126,4 +130,69 @@ impl Sandbox {
         nodes.patch(NODE, &PatchParams::default(), &patch).await?;
         Ok(())
     }
+
+    /// One more namespace for the same test.
+    pub async fn beside(&self, name: &str) -> Result<Sandbox> {
+        let namespace = format!("{}-{name}", self.namespace);
+        Sandbox::new(self.cluster.clone(), &namespace).await
+    }
+
+    /// Runs kubectl as an operator does, for as long as it takes; an error if it fails.
+    pub async fn operate(&self, args: &[&str]) -> Result<String> {
+        let mut kubectl = self.cluster.kubectl()?;
+        kubectl.args(args);
+        succeeds(kubectl).await
+    }
+
+    /// Whether the apiserver takes a workload with a gang now; nothing is stored.
+    pub async fn takes_a_gang(&self) -> Result<()> {
+        let mut gang = parse(&gang(&["now"], ""))?.remove(0);
+        gang["metadata"]["name"] = json!("probe");
+        let objects = &self.cluster.objects;
+        objects.try_create(&gang, &self.namespace).await?;
+        Ok(())
+    }
+
+    /// The names of Muster's pods.
+    pub async fn replicas(&self) -> Result<BTreeSet<String>> {
+        let pods: Api<Pod> = Api::namespaced(self.client(), NAMESPACE);
+        let list = pods.list(&ListParams::default()).await?;
+        Ok(list.iter().map(|pod| pod.name_any()).collect())
+    }
+
+    /// Ends Muster's pods without the seconds of their lame duck, and waits until none is left: whoever makes
+    /// new ones is gone.
+    pub async fn end_replicas(&self) -> Result<()> {
+        let pods: Api<Pod> = Api::namespaced(self.client(), NAMESPACE);
+        self.wait_for("Muster's pods to be gone", async || {
+            let now = DeleteParams::default().grace_period(1);
+            pods.delete_collection(&now, &ListParams::default()).await?;
+            let left = self.replicas().await?;
+            ensure!(left.is_empty(), "there are {left:?}");
+            Ok(())
+        })
+        .await
+    }
+
+    /// Waits until one of these pods leads.
+    pub async fn leader(&self, of: &BTreeSet<String>) -> Result<String> {
+        let leases: Api<Lease> = Api::namespaced(self.client(), NAMESPACE);
+        self.wait_for("a leader", async || {
+            let leases = leases.list(&ListParams::default()).await?;
+            let holders = leases.iter().filter_map(|lease| lease.spec.as_ref());
+            let mut holders = holders.filter_map(|spec| spec.holder_identity.as_ref());
+            let leader = holders.find_map(|holder| of.iter().find(|name| holder.contains(*name)));
+            leader.cloned().context("none of them leads")
+        })
+        .await
+    }
+}
+
+/// What a command prints that must succeed.
+pub async fn succeeds(mut command: Command) -> Result<String> {
+    let shown = format!("{command:?}");
+    let output = tokio::task::spawn_blocking(move || command.output()).await??;
+    let said = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "{shown}: {said}");
+    Ok(String::from_utf8(output.stdout)?)
 }

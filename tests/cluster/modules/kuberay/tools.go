@@ -1,8 +1,0 @@
-//go:build tools
-
-// Package tools names the main package that the harness builds. After a change: go mod tidy.
-package tools
-
-import (
-	_ "github.com/ray-project/kuberay/ray-operator"
-)
