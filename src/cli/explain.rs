@@ -2,6 +2,7 @@
 
 use std::io::Write;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use kube::Client;
 use serde_json::{Value, json};
@@ -14,11 +15,16 @@ use super::terminal::{Lines, printable};
 use crate::args::{Explain, ExplainOutput};
 use crate::controller::decide::GangStatus;
 use crate::controller::inspect::{Answer, Inspected, Inspector};
-use crate::explain::Place;
+use crate::explain::{Cause, Place};
 use crate::gang::nearest::nearest;
 
 /// More gangs of a workload are counted and not printed.
 const MOST_GANGS: usize = 20;
+
+/// A gang of which no pod says why is looked at so often. Coscheduling (0.34.7) tries a gang again and
+/// again, and between two tries each of its pods only says that it was rejected with the others.
+const LOOKS: u32 = 3;
+const BETWEEN: Duration = Duration::from_millis(600);
 
 /// Why nothing could be explained.
 #[derive(Debug, thiserror::Error)]
@@ -49,25 +55,16 @@ pub async fn run(args: &Explain, out: &mut dyn Write) -> Result<ExitCode, Error>
     let namespace = namespace(args.namespace.as_deref(), &client);
     let inspector = Inspector::new(client, Some(&namespace)).await;
     let mut inspector = inspector.map_err(failed)?;
-    let answer = match target {
-        Target::Object(kind) => {
-            let answer = inspector.object(kind, &namespace, &name).await;
-            let answer = answer.map_err(failed)?;
-            let (kind, plural) = (kind.name, kind.plural);
-            match answer {
-                Answer::Absent => Err(format!(
-                    "there is no {kind} {name} in the namespace {namespace}"
-                )),
-                Answer::NotServed => Err(format!("the cluster serves no {plural}")),
-                answer => Ok(answer),
-            }
+    let mut looks = 1;
+    let answer = loop {
+        let answer = look(&mut inspector, &target, &namespace, &name).await;
+        let answer = answer.map_err(failed)?.map_err(Error::NotFound)?;
+        if looks == LOOKS || !is_vague(&answer) {
+            break answer;
         }
-        Target::Gang => match inspector.gang(&namespace, &name).await.map_err(failed)? {
-            Ok(answer) => Ok(answer),
-            Err(names) => Err(no_gang(&namespace, &name, &names)),
-        },
+        looks += 1;
+        tokio::time::sleep(BETWEEN).await;
     };
-    let answer = answer.map_err(Error::NotFound)?;
     let unseen = inspector.unseen();
     match args.output {
         ExplainOutput::Text => out.write_all(text(&answer, unseen).as_bytes())?,
@@ -79,6 +76,39 @@ pub async fn run(args: &Explain, out: &mut dyn Write) -> Result<ExitCode, Error>
         Answer::Found { .. } => ExitCode::SUCCESS,
         _ => ExitCode::from(1),
     })
+}
+
+/// What is found of what is named, or why it is not there.
+async fn look(
+    inspector: &mut Inspector,
+    target: &Target,
+    namespace: &str,
+    name: &str,
+) -> Result<Result<Answer, String>, kube::Error> {
+    let kind = match target {
+        Target::Object(kind) => kind,
+        Target::Gang => {
+            let found = inspector.gang(namespace, name).await?;
+            return Ok(found.map_err(|names| no_gang(namespace, name, &names)));
+        }
+    };
+    let (single, plural) = (kind.name, kind.plural);
+    Ok(match inspector.object(kind, namespace, name).await? {
+        Answer::Absent => Err(format!(
+            "there is no {single} {name} in the namespace {namespace}"
+        )),
+        Answer::NotServed => Err(format!("the cluster serves no {plural}")),
+        answer => Ok(answer),
+    })
+}
+
+/// Whether a gang waits of which only the scheduler knows why.
+fn is_vague(answer: &Answer) -> bool {
+    let Answer::Found { workloads, .. } = answer else {
+        return false;
+    };
+    let mut gangs = workloads.iter().flat_map(|workload| &workload.gangs);
+    gangs.any(|gang| matches!(gang.causes[..], [Cause::SchedulerSays(_)]))
 }
 
 /// The namespace that is named, else the one of the kubeconfig's context.

@@ -106,6 +106,7 @@ impl Case<'_> {
             if is_being_made(known, gang.newest) {
                 continue;
             }
+            witnesses.recall((self.namespace, gang.name.as_str()), known);
             let asked = known.asks.iter().flat_map(|(ask, _)| &ask.claims);
             known.claims = no_claims
                 .iter()

@@ -7,6 +7,7 @@ use kube::ResourceExt as _;
 use kube::core::Object;
 use serde::{Deserialize, Serialize};
 
+use crate::gang::apart::Labelled;
 use crate::gang::ask::AskingSpec;
 use crate::gang::link::LinkPlace;
 use crate::gang::{Seals, Unscheduled};
@@ -95,7 +96,7 @@ pub fn read(pod: &WatchedPod, seals: &Seals) -> Option<SeenPod> {
     let unscheduled = status.and_then(unscheduled);
     // What a pod asks matters while it waits.
     let ask = match phase {
-        PodPhase::Pending => pod.spec.ask().map(Arc::new),
+        PodPhase::Pending => pod.spec.ask(labelled(pod)).map(Arc::new),
         _ => None,
     };
     let mut seen = SeenPod::read(&pod.metadata, phase, unscheduled, ask, seals)?;
@@ -107,6 +108,13 @@ pub fn read(pod: &WatchedPod, seals: &Seals) -> Option<SeenPod> {
         seen.link = LinkState::Missing;
     }
     Some(seen)
+}
+
+fn labelled(pod: &WatchedPod) -> Labelled<'_> {
+    Labelled {
+        namespace: pod.metadata.namespace.as_deref().unwrap_or_default(),
+        labels: pod.metadata.labels.as_ref(),
+    }
 }
 
 /// Whether a pod carries the link of some scheduler. Muster admits none without; but webhooks can be

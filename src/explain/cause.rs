@@ -48,6 +48,8 @@ pub enum Cause {
     ClaimMissing(String),
     /// Too little of a resource on the nodes that may be used.
     NoRoom(Fit),
+    /// Its pods keep apart, and there are too few places for that.
+    Apart(Fit),
     /// No node may be used: what excludes most of them.
     Excluded {
         /// What excludes most.
@@ -110,6 +112,7 @@ impl Cause {
             },
             Self::ClaimMissing(_) => "VolumeClaimMissing",
             Self::NoRoom(_) => "InsufficientResources",
+            Self::Apart(_) => "PodAntiAffinity",
             Self::Excluded { by, .. } => match by {
                 Exclusion::Selector => "NodeSelectorMismatch",
                 Exclusion::Taint(_) => "TaintNotTolerated",

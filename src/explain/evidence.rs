@@ -97,13 +97,15 @@ impl Evidence {
 
     /// What the scheduler says, in its own words: of a pod, where that says more.
     pub fn quotation(&self) -> Option<&str> {
-        let telling = self
-            .words
-            .iter()
-            .find(|(words, _)| !obstacles(&words.message).is_empty());
         let any = || self.words.first().map(|(words, _)| words.message.as_str());
-        let telling = telling.map(|(words, _)| words.message.as_str());
+        let telling = self.telling().map(|words| words.message.as_str());
         telling.or(self.said.as_deref()).or_else(any)
+    }
+
+    /// The first words on a pod that tell something of nodes.
+    pub(crate) fn telling(&self) -> Option<&Unscheduled> {
+        let mut words = self.words.iter().map(|(words, _)| words);
+        words.find(|words| !obstacles(&words.message).is_empty())
     }
 
     /// Whether no scheduler has said anything of it.
@@ -215,7 +217,10 @@ fn placement(known: &Evidence, causes: &mut Vec<Cause>) {
             .is_none_or(|lacking| lacking.eligible > 0);
         said.retain(|(obstacle, _)| match obstacle {
             Obstacle::Selector | Obstacle::Taint(_) | Obstacle::Cordoned => !usable,
-            Obstacle::Insufficient(_) | Obstacle::TooManyPods => fit.fits < fit.needed,
+            Obstacle::Insufficient(_) | Obstacle::TooManyPods => {
+                let apart = fit.lacking.as_ref().is_some_and(|l| l.apart.is_some());
+                fit.fits < fit.needed && !apart
+            }
             _ => true,
         });
     }
@@ -250,6 +255,8 @@ fn placement(known: &Evidence, causes: &mut Vec<Cause>) {
                 nodes: *nodes,
                 fit: fit.clone(),
             });
+        } else if lacking.apart.is_some() {
+            causes.push(Cause::Apart(fit.clone()));
         } else if lacking.short.is_some() {
             causes.push(Cause::NoRoom(fit.clone()));
         } else if lacking.full > 0 {

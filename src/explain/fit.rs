@@ -30,6 +30,9 @@ pub struct Lacking {
     pub eligible: usize,
     /// The others, by what excludes most of those that the selector wants.
     pub excluded: Vec<(Exclusion, usize)>,
+    /// A label of nodes of which each value takes one of them, and how many values do: all would fit if
+    /// they did not keep apart.
+    pub apart: Option<(String, usize)>,
     /// What is short on the eligible ones.
     pub short: Option<Short>,
     /// Eligible nodes that take too few pods more.

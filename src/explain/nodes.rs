@@ -3,8 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::gang::ask::{Ask, Expression, NodeTerm, Toleration};
+use crate::gang::ask::{Ask, NodeTerm, Toleration};
 use crate::gang::resources::ResourceList;
+use crate::gang::selector::Expression;
 
 /// A node, as far as placing needs it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -84,27 +85,7 @@ fn holds(term: &NodeTerm, name: &str, node: &NodeRoom) -> bool {
     !empty && labels && fields
 }
 
+/// One that is not known yet excludes nothing here: the scheduler says what it does.
 fn matches(expression: &Expression, value: Option<&str>) -> bool {
-    let among = |value: &str| expression.values.iter().any(|v| v == value);
-    let number = |text: &str| text.parse::<i64>().ok();
-    let compared = |less: bool| {
-        let wanted = expression.values.first().and_then(|v| number(v));
-        value
-            .and_then(number)
-            .zip(wanted)
-            .is_some_and(|(is, than)| match less {
-                true => is < than,
-                false => is > than,
-            })
-    };
-    match expression.operator.as_str() {
-        "In" => value.is_some_and(among),
-        "NotIn" => !value.is_some_and(among),
-        "Exists" => value.is_some(),
-        "DoesNotExist" => value.is_none(),
-        "Lt" => compared(true),
-        "Gt" => compared(false),
-        // One that is not known yet excludes nothing here: the scheduler says what it does.
-        _ => true,
-    }
+    expression.holds(value).unwrap_or(true)
 }

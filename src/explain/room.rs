@@ -3,6 +3,8 @@
 
 mod count;
 mod place;
+#[cfg(test)]
+mod tests;
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;

@@ -54,6 +54,7 @@ impl Cause {
             },
             Self::ClaimMissing(_) => "a volume claim",
             Self::NoRoom(_) => "room",
+            Self::Apart(_) => "pod anti-affinity",
             Self::Excluded { by, .. } => match by {
                 Exclusion::Selector => "nodes with its labels",
                 Exclusion::Taint(_) => "nodes without the taint",

@@ -1,5 +1,6 @@
 //! From what is known of a gang to the sentence that its owner reads.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
@@ -11,6 +12,7 @@ use super::refusal::Refusal;
 use super::room::{Held, Own, Room};
 use super::text::Place;
 use crate::gang::Unscheduled;
+use crate::gang::apart::Labelled;
 use crate::gang::ask::{Ask, AskingSpec};
 use crate::gang::quantity::Quantity;
 use crate::scheduler::queue::{Full, Left, QueueTrouble, Wrong};
@@ -22,7 +24,12 @@ fn ask(cpu: &str, rest: Value) -> Arc<Ask> {
         spec[field] = value.clone();
     }
     let spec: AskingSpec = serde_json::from_value(spec).unwrap();
-    Arc::new(spec.ask().unwrap())
+    let labels = BTreeMap::from([("app".to_owned(), "train".to_owned())]);
+    let labelled = Labelled {
+        namespace: "ml",
+        labels: Some(&labels),
+    };
+    Arc::new(spec.ask(labelled).unwrap())
 }
 
 fn node(cpu: &str) -> NodeRoom {

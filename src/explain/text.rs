@@ -48,6 +48,7 @@ impl fmt::Display for Cause {
                 "the PersistentVolumeClaim {name:?} that its pods mount does not exist"
             ),
             Self::NoRoom(fit) => no_room(f, fit),
+            Self::Apart(fit) => apart(f, fit),
             Self::Excluded { by, nodes, fit } => excluded(f, by, *nodes, fit),
             Self::NoNodes => f.write_str("the cluster has no node"),
             Self::Obstacle { obstacle, nodes } => {
@@ -216,6 +217,21 @@ fn no_room(f: &mut fmt::Formatter<'_>, fit: &Fit) -> fmt::Result {
     }
 }
 
+fn apart(f: &mut fmt::Formatter<'_>, fit: &Fit) -> fmt::Result {
+    write!(f, "{} of {} pods fit", fit.fits, fit.needed)?;
+    let Some(lacking) = &fit.lacking else {
+        return Ok(());
+    };
+    let Some((key, places)) = &lacking.apart else {
+        return Ok(());
+    };
+    let nodes = on(&Nodes(&lacking.ask));
+    write!(
+        f,
+        "; anti-affinity allows one of them for each {key}, and there is room in {places}{nodes}"
+    )
+}
+
 /// Whom it could preempt, and why that does not help. Of a gang that has no priority to speak of nothing
 /// is said.
 fn preempts(f: &mut fmt::Formatter<'_>, preemption: &Preemption, needed: u32) -> fmt::Result {
@@ -344,6 +360,10 @@ impl Cause {
             Self::PodsMissing { .. } | Self::Unlinked { .. } | Self::Gated { .. } => pods,
             Self::ClaimMissing(_) => format!("kubectl get persistentvolumeclaims -n {namespace}"),
             Self::NoRoom(_) => "kubectl describe nodes".to_owned(),
+            Self::Apart(fit) => {
+                let apart = fit.lacking.as_ref()?.apart.as_ref();
+                format!("kubectl get nodes -L {}", apart?.0)
+            }
             Self::Excluded { by, .. } => match by {
                 Exclusion::Selector => "kubectl get nodes --show-labels",
                 Exclusion::Taint(_) => {

@@ -8,7 +8,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 
+use super::apart::{AntiAffinity, Apart, Labelled};
 use super::resources::{Container, PodResources, Requirements, ResourceList, pod_requests};
+use super::selector::Expression;
 
 /// More than this of anything is not read: whoever writes a pod could fill the memory with it.
 const MOST: usize = 64;
@@ -25,6 +27,8 @@ pub struct Ask {
     /// Required node affinity: one of these must hold; none means any node.
     pub(crate) terms: Vec<NodeTerm>,
     pub(crate) tolerations: Vec<Toleration>,
+    /// Where no two such pods may be together.
+    pub(crate) apart: Vec<Apart>,
     /// The claims of volumes that it mounts.
     pub(crate) claims: Vec<String>,
     pub(crate) scheduler: String,
@@ -78,15 +82,6 @@ pub(crate) struct NodeTerm {
     pub(crate) match_fields: Vec<Expression>,
 }
 
-/// One expression of a term.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(default)]
-pub(crate) struct Expression {
-    pub(crate) key: String,
-    pub(crate) operator: String,
-    pub(crate) values: Vec<String>,
-}
-
 /// A toleration, as it stands in the pod.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
@@ -136,6 +131,7 @@ struct AskingContainer {
 #[serde(default, rename_all = "camelCase")]
 struct Affinity {
     node_affinity: Option<NodeAffinity>,
+    pod_anti_affinity: Option<AntiAffinity>,
 }
 
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -194,11 +190,13 @@ impl AskingSpec {
     }
 
     /// What it asks; nothing where that is more than anybody needs to write.
-    pub(crate) fn ask(&self) -> Option<Ask> {
-        let required = self.affinity.as_ref().and_then(|affinity| {
+    pub(crate) fn ask(&self, pod: Labelled<'_>) -> Option<Ask> {
+        let affinity = self.affinity.as_ref();
+        let required = affinity.and_then(|affinity| {
             let affinity = affinity.node_affinity.as_ref()?;
             affinity.required.as_ref()
         });
+        let apart = affinity.and_then(|affinity| affinity.pod_anti_affinity.as_ref());
         let volumes = self.volumes.iter().flatten();
         let claims = volumes.filter_map(|volume| volume.persistent_volume_claim.as_ref());
         let ask = Ask {
@@ -208,6 +206,7 @@ impl AskingSpec {
                 .map(|required| required.node_selector_terms.clone())
                 .unwrap_or_default(),
             tolerations: self.tolerations.clone().unwrap_or_default(),
+            apart: apart.map(|apart| apart.of(pod)).unwrap_or_default(),
             claims: claims.map(|claim| claim.claim_name.clone()).collect(),
             scheduler: self.scheduler_name.clone().unwrap_or_default(),
             priority: self.priority.unwrap_or_default(),
@@ -227,6 +226,7 @@ impl Ask {
             terms.flat_map(|term| term.match_expressions.iter().chain(&term.match_fields))
         };
         let values = || expressions().flat_map(|expression| &expression.values);
+        let apart = || self.apart.iter().flat_map(Apart::texts);
         let tolerations = self.tolerations.iter();
         let mut texts = self
             .node_selector
@@ -235,6 +235,7 @@ impl Ask {
             .chain(expressions().map(|expression| &expression.key))
             .chain(values())
             .chain(tolerations.flat_map(|t| [&t.key, &t.operator, &t.value, &t.effect]))
+            .chain(apart())
             .chain(&self.claims)
             .chain([&self.scheduler])
             .map(String::as_str)
@@ -246,6 +247,7 @@ impl Ask {
             expressions().count(),
             values().count(),
             self.tolerations.len(),
+            apart().count(),
             self.claims.len(),
         ];
         counts.into_iter().all(|count| count <= MOST) && texts.all(|text| text.len() <= LONGEST)
@@ -277,13 +279,17 @@ mod tests {
 
     use super::*;
 
-    fn spec(value: serde_json::Value) -> AskingSpec {
-        serde_json::from_value(value).unwrap()
+    fn ask(spec: serde_json::Value) -> Option<Ask> {
+        let spec: AskingSpec = serde_json::from_value(spec).unwrap();
+        spec.ask(Labelled {
+            namespace: "ml",
+            labels: None,
+        })
     }
 
     #[test]
     fn a_pod_is_read_as_far_as_a_node_matters() {
-        let ask = spec(json!({
+        let ask = ask(json!({
             "schedulerName": "batch",
             "containers": [{"name": "main", "resources": {"limits": {"cpu": "2"}}}],
             "nodeSelector": {"pool": "a100"},
@@ -294,7 +300,6 @@ mod tests {
             "volumes": [{"name": "x", "emptyDir": {}},
                 {"name": "data", "persistentVolumeClaim": {"claimName": "data"}}],
         }))
-        .ask()
         .unwrap();
         assert_eq!(ask.requests.get("cpu").unwrap().to_string(), "2");
         assert_eq!(ask.terms[0].match_expressions[0].values, ["a", "b"]);
@@ -312,11 +317,8 @@ mod tests {
         let many: BTreeMap<String, String> = (0..100)
             .map(|number| (number.to_string(), "x".to_owned()))
             .collect();
-        assert_eq!(
-            spec(json!({"containers": [], "nodeSelector": many})).ask(),
-            None
-        );
+        assert_eq!(ask(json!({"containers": [], "nodeSelector": many})), None);
         let long = "x".repeat(1000);
-        assert_eq!(spec(json!({"nodeSelector": {"a": long}})).ask(), None);
+        assert_eq!(ask(json!({"nodeSelector": {"a": long}})), None);
     }
 }

@@ -3,6 +3,7 @@
 //! Pure data and pure functions. Nothing here knows a workload kind, a scheduler's objects,
 //! HTTP or a cluster; an invalid [`Part`] cannot be built, its constructor returns field errors.
 
+pub(crate) mod apart;
 pub(crate) mod ask;
 pub(crate) mod barrier;
 pub(crate) mod duration;
@@ -20,6 +21,7 @@ pub(crate) mod quantity;
 pub(crate) mod reference;
 pub(crate) mod resources;
 pub(crate) mod seal;
+pub(crate) mod selector;
 pub(crate) mod shape;
 pub(crate) mod standing;
 pub(crate) mod vouched;

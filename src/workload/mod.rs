@@ -23,6 +23,7 @@ pub mod controllers;
 pub mod cronjob;
 pub(crate) mod declaration;
 pub(crate) mod facts;
+mod given;
 pub mod job;
 pub mod jobset;
 pub mod keys;

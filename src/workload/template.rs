@@ -18,8 +18,9 @@ use crate::gang::resources::{OverflowError, pod_requests};
 use crate::gang::{FieldError, FieldPath, Shape, Words};
 use crate::scheduler;
 
+use super::given::{Given, Present, Several, optional};
 use super::object::read_part;
-use super::view::{Given, Meta, Present, Several, Text, optional};
+use super::view::{Meta, Text};
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]

@@ -139,10 +139,6 @@ pub static SCHEDULERS: Module = Module {
             "coscheduling-scheduler",
             "sigs.k8s.io/scheduler-plugins/cmd/scheduler",
         ),
-        (
-            "coscheduling-controller",
-            "sigs.k8s.io/scheduler-plugins/cmd/controller",
-        ),
         ("volcano-scheduler", "volcano.sh/volcano/cmd/scheduler"),
         (
             "volcano-controller",
@@ -162,10 +158,6 @@ pub static SCHEDULERS: Module = Module {
         (
             "kai-podgrouper",
             "github.com/NVIDIA/KAI-scheduler/cmd/podgrouper",
-        ),
-        (
-            "kai-podgroup-controller",
-            "github.com/NVIDIA/KAI-scheduler/cmd/podgroupcontroller",
         ),
     ],
     reports: None,

@@ -12,18 +12,20 @@ mod latest;
 mod queues;
 mod refusals;
 mod room;
+mod telling;
 mod waiting;
 mod words;
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use kube::Client;
 use tokio::sync::Notify;
 
 use super::bundles::neighbours::Neighbours;
+use crate::explain::Evidence;
 use crate::explain::fit::Fit;
 use crate::explain::refusal::Refusal;
 use crate::explain::room::Own;
@@ -36,6 +38,7 @@ use fits::Fits;
 use queues::Queues;
 use refusals::Refusals;
 use room::WatchedRoom;
+use telling::Telling;
 pub(super) use waiting::Need;
 use waiting::Waiting;
 use words::Words;
@@ -72,6 +75,7 @@ pub(super) struct Witnesses {
     words: Words,
     claims: Claims,
     fits: Fits,
+    telling: Telling,
 }
 
 impl Default for Witnesses {
@@ -87,6 +91,7 @@ impl Default for Witnesses {
             admissions: Admissions::default(),
             claims: Claims::default(),
             fits: Fits::default(),
+            telling: Telling::default(),
         }
     }
 }
@@ -166,6 +171,12 @@ impl Witnesses {
         namespace: Option<&str>,
     ) -> Result<bool, kube::Error> {
         self.admissions.list(client, namespace).await
+    }
+
+    /// Adds to what is known of a gang what its scheduler said of nodes a moment ago.
+    pub(super) fn recall(&self, (namespace, gang): (&str, &str), known: &mut Evidence) {
+        let gang = (namespace.to_owned(), gang.to_owned());
+        self.telling.recall(gang, known, Instant::now());
     }
 
     /// Whether so many pods of a gang fit now; nothing before all nodes and pods were seen.

@@ -1,8 +1,9 @@
 //! How many members of a gang would fit now, what is short, which constraint excludes how many nodes,
 //! and who has the rest.
 //!
-//! Counted as kube-scheduler counts: what bound pods request, not what they use. Constraints between
-//! pods (affinity, spread) are left to the scheduler's own words.
+//! Counted as kube-scheduler counts: what bound pods request, not what they use. Of constraints between
+//! pods only the anti-affinity of a gang's members to each other is counted; the rest (affinity, spread,
+//! pods of others) is left to the scheduler's own words.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -114,7 +115,10 @@ impl Room {
             return lacking;
         }
         lacking.short = too_large(kind);
-        if lacking.short.is_some() {
+        // All would fit if they did not keep apart.
+        let apart = kind.apart.as_ref().filter(|apart| apart.room >= kind.left);
+        lacking.apart = apart.map(|apart| (apart.key.clone(), apart.places));
+        if lacking.short.is_some() || lacking.apart.is_some() {
             return lacking;
         }
         lacking.short = too_little(kind, placed).or_else(|| scattered(kind, placed));

@@ -1,10 +1,11 @@
 //! Pods placed one by one where they fit: how many do, and what is left of them and of nodes.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use super::{Kept, PODS, Room};
 use crate::explain::nodes::{Exclusion, NodeRoom, exclusion};
+use crate::gang::apart::Apart;
 use crate::gang::ask::Ask;
 use crate::gang::quantity::Quantity;
 use crate::gang::resources::ResourceList;
@@ -30,6 +31,18 @@ pub(super) struct Kind<'a> {
     /// What they had for it, together.
     pub(super) total: ResourceList,
     pub(super) excluded: BTreeMap<Exclusion, usize>,
+    /// What keeps it from room that there is.
+    pub(super) apart: Option<KeptApart>,
+}
+
+/// Room that pods may not use because others of their kind are near.
+pub(super) struct KeptApart {
+    /// The label of nodes of which each value takes one of them.
+    pub(super) key: String,
+    /// How many values took one.
+    pub(super) places: usize,
+    /// So many more would fit otherwise.
+    pub(super) room: u64,
 }
 
 /// What of nodes counts as taken.
@@ -83,10 +96,15 @@ impl Room {
             }
             may.sort_by_key(|(name, _)| *name);
             let mut total = ResourceList::new();
+            let mut domains = ask.apart.first().map(Domains::of);
             for (name, node) in &may {
                 let free = free.entry(name).or_insert_with(|| untouched(name, node));
                 let _ = total.checked_add(free);
-                let times = times(free, ask).min(left);
+                let room = times(free, ask).min(left);
+                let times = match &mut domains {
+                    Some(domains) => domains.take(node, room),
+                    None => room,
+                };
                 free.subtract_times(&ask.requests, times);
                 free.subtract_units(PODS, times as i64);
                 left -= times;
@@ -101,6 +119,7 @@ impl Room {
                     may,
                     total,
                     excluded,
+                    apart: domains.and_then(Domains::kept),
                 });
             }
         }
@@ -117,6 +136,43 @@ impl Room {
             first,
             free,
         }
+    }
+}
+
+/// Of which values of a node's label pods that keep apart have taken one each. Where they keep apart by
+/// several labels, the first is counted: no more fit than by that.
+struct Domains<'a> {
+    key: &'a str,
+    taken: BTreeSet<&'a str>,
+    room: u64,
+}
+
+impl<'a> Domains<'a> {
+    fn of(apart: &'a Apart) -> Self {
+        Self {
+            key: &apart.key,
+            taken: BTreeSet::new(),
+            room: 0,
+        }
+    }
+
+    /// How many of those that fit on a node may come to it.
+    fn take(&mut self, node: &'a NodeRoom, fits: u64) -> u64 {
+        // A node without the label is near no other.
+        let Some(value) = node.labels.get(self.key).filter(|_| fits > 0) else {
+            return fits;
+        };
+        let takes = u64::from(self.taken.insert(value));
+        self.room = self.room.saturating_add(fits - takes);
+        takes
+    }
+
+    fn kept(self) -> Option<KeptApart> {
+        (self.room > 0).then(|| KeptApart {
+            key: self.key.to_owned(),
+            places: self.taken.len(),
+            room: self.room,
+        })
     }
 }
 

@@ -20,7 +20,8 @@ use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
 
 use super::APPLICATION;
-use super::selector::{Expression, Labels, Selector, keys, list};
+use super::selector::{Labels, Selector, keys, list};
+use crate::gang::selector::Expression;
 
 /// What the placeholders of a role have. Until [`as_placeholders`] its labels are those of the pods.
 pub(crate) type TaskGroup = Map<String, Value>;
@@ -104,7 +105,7 @@ fn narrow(term: &mut Value, expression: &Expression) {
     if list(term.get("matchLabelKeys")).any(|key| *key == expression.key) {
         return;
     }
-    let expression = expression.to_json();
+    let expression = json!(expression);
     match &mut term["labelSelector"]["matchExpressions"] {
         Value::Array(all) if all.contains(&expression) => {}
         Value::Array(all) => all.push(expression),

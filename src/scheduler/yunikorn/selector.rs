@@ -4,18 +4,13 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
+use crate::gang::selector::Expression;
+
 pub(crate) type Labels = BTreeMap<String, String>;
 
 /// A label selector, with what a term adds of the pod's own labels.
 #[derive(Debug, Clone)]
 pub(crate) struct Selector(pub Vec<Expression>);
-
-#[derive(Debug, Clone)]
-pub(crate) struct Expression {
-    pub(crate) key: String,
-    pub(crate) operator: String,
-    pub(crate) values: Vec<String>,
-}
 
 impl Selector {
     /// The selector of a term or constraint; `None` where it has none, which matches nothing.
@@ -44,43 +39,17 @@ impl Selector {
 
     pub(crate) fn matches(&self, labels: &Labels) -> bool {
         self.0.iter().all(|expression| {
-            let value = labels.get(&expression.key);
-            let listed = value.is_some_and(|value| expression.values.contains(value));
-            match expression.operator.as_str() {
-                "In" => listed,
-                "NotIn" => !listed,
-                "Exists" => value.is_some(),
-                "DoesNotExist" => value.is_none(),
-                _ => false,
-            }
+            let value = labels.get(&expression.key).map(String::as_str);
+            expression.holds(value).unwrap_or(false)
         })
     }
 
     pub(crate) fn write(&self, term: &mut Value) {
-        let expressions: Vec<Value> = self.0.iter().map(Expression::to_json).collect();
-        term["labelSelector"] = json!({"matchExpressions": expressions});
+        term["labelSelector"] = json!({"matchExpressions": self.0});
         if let Some(term) = term.as_object_mut() {
             term.remove("matchLabelKeys");
             term.remove("mismatchLabelKeys");
         }
-    }
-}
-
-impl Expression {
-    pub(crate) fn one(key: &str, operator: &str, value: &str) -> Self {
-        Self {
-            key: key.to_owned(),
-            operator: operator.to_owned(),
-            values: vec![value.to_owned()],
-        }
-    }
-
-    pub(crate) fn to_json(&self) -> Value {
-        let mut json = json!({"key": self.key, "operator": self.operator});
-        if !self.values.is_empty() {
-            json["values"] = json!(self.values);
-        }
-        json
     }
 }
 
@@ -103,25 +72,6 @@ pub(crate) fn list(value: Option<&Value>) -> impl Iterator<Item = &Value> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn selectors_match_as_kubernetes_matches_them() {
-        let labels = Labels::from([("app".to_owned(), "train".to_owned())]);
-        let matches = |operator: &str, key: &str, values: Value| {
-            let selector = json!({"matchExpressions": [
-                {"key": key, "operator": operator, "values": values},
-            ]});
-            let term = json!({"labelSelector": selector});
-            Selector::read(&term, &labels).unwrap().matches(&labels)
-        };
-        assert!(matches("In", "app", json!(["train", "serve"])));
-        assert!(!matches("In", "app", json!(["serve"])));
-        assert!(!matches("In", "team", json!(["vision"])));
-        assert!(!matches("NotIn", "app", json!(["train"])));
-        assert!(matches("NotIn", "team", json!(["vision"])));
-        assert!(matches("Exists", "app", json!(null)));
-        assert!(matches("DoesNotExist", "team", json!(null)));
-    }
 
     #[test]
     fn a_term_adds_values_of_the_pods_own_labels() {

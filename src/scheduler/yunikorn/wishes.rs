@@ -5,7 +5,8 @@ use serde_json::Value;
 
 use super::placeholder::{self, APART, Kin, NEAR, SPREAD, TaskGroup};
 use super::placeholder::{counted, draws_together, required};
-use super::selector::{Expression, Labels, Selector, list};
+use super::selector::{Labels, Selector, list};
+use crate::gang::selector::Expression;
 use crate::gang::{FieldError, FieldPath, KeptApart, Level, Role};
 
 /// A role of a gang, and how its pods are described.

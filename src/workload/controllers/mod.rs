@@ -10,11 +10,12 @@ use serde::Deserialize;
 
 use super::child::{Holder, Pods};
 use super::facts::Kind;
+use super::given::{Given, or_default};
 use super::keys::{self, Labelled, Place};
 use super::object::{Made, Maker, Reviewed, TemplateMark, workloads};
 use super::pods;
 use super::template::{PodTemplate, filled_in};
-use super::view::{Given, Meta, Text, or_default};
+use super::view::{Meta, Text};
 use crate::gang::{FieldError, FieldPath};
 use rollout::Strategy;
 use rules::{Life, Rules};

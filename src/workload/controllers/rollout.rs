@@ -3,7 +3,8 @@
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::workload::view::{Text, or_default};
+use crate::workload::given::or_default;
+use crate::workload::view::Text;
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]

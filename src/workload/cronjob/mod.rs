@@ -6,10 +6,11 @@
 use serde::{Deserialize, Deserializer};
 
 use super::facts::Kind;
+use super::given::{Given, or_default};
 use super::job::{self, Job};
 use super::keys::{self, Labelled, Place};
 use super::object::{Made, Maker, Reviewed};
-use super::view::{Given, Meta, or_default};
+use super::view::Meta;
 use crate::gang::{FieldError, FieldPath};
 
 /// `batch/v1` CronJob.

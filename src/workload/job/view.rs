@@ -5,9 +5,10 @@ use serde::{Deserialize, Deserializer};
 use super::KIND;
 use crate::workload::child;
 use crate::workload::declaration::SuspendedBy;
+use crate::workload::given::{Given, Present, Several, or_default};
 use crate::workload::keys::{self, Place};
 use crate::workload::template::{PodTemplate, filled_in};
-use crate::workload::view::{Given, Meta, Present, Several, Text, or_default};
+use crate::workload::view::{Meta, Text};
 
 /// `spec.managedBy` of Kubernetes' own controller; another value means that someone else acts.
 const STOCK_CONTROLLER: &str = "kubernetes.io/job-controller";

@@ -5,9 +5,10 @@ use serde_json::value::RawValue;
 
 use crate::gang::FieldPath;
 use crate::workload::declaration::SuspendedBy;
+use crate::workload::given::{Given, Present, Several, optional, or_default};
 use crate::workload::keys;
 use crate::workload::template::{ExistingLink, PodTemplate};
-use crate::workload::view::{Given, Meta, Present, Scalar, Several, Text, optional, or_default};
+use crate::workload::view::{Meta, Scalar, Text};
 
 /// `spec.managedBy` of the stock controller; another value means that someone else acts.
 const STOCK_CONTROLLER: &str = "jobset.sigs.k8s.io/jobset-controller";

@@ -5,9 +5,10 @@ use serde::Deserialize;
 use super::stamp::Order;
 use crate::gang::FieldPath;
 use crate::workload::declaration::Mode;
+use crate::workload::given::{Given, Kept, Present, or_default};
 use crate::workload::keys;
 use crate::workload::template::PodTemplate;
-use crate::workload::view::{Given, Kept, Meta, Present, Text, or_default};
+use crate::workload::view::{Meta, Text};
 
 /// Workers are made only once the leader is on a node, and in its topology domain.
 pub(crate) const EXCLUSIVE_TOPOLOGY: &str = "leaderworkerset.sigs.k8s.io/exclusive-topology";

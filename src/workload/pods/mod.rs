@@ -17,9 +17,10 @@ use serde::Deserialize;
 
 use super::child::{Child, Holder, Pods};
 use super::declaration::dialect;
+use super::given::{Given, or_default};
 use super::object::Reviewed;
 use super::template::{PodSpec, filled_in_pod};
-use super::view::{Given, Meta, or_default};
+use super::view::Meta;
 use super::{Facts, Life, Origin, Outlook, Reading, SeenPod, Unasked, Workload, keys};
 use crate::gang::{Plan, SchedulerKind};
 

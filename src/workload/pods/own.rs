@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 use super::name::{self, uid};
 use super::{Pod, facts, keys};
+use crate::gang::apart::Labelled;
 use crate::gang::ask::{AskingSpec, Unscheduled};
 use crate::gang::resources::ResourceList;
 use crate::gang::{Reference, Stamp, StampHash};
@@ -46,6 +47,7 @@ struct Stored {
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct StoredMeta {
+    labels: Option<BTreeMap<String, String>>,
     creation_timestamp: Option<Timestamp>,
     owner_references: Vec<OwnerReference>,
 }
@@ -99,7 +101,12 @@ pub(crate) fn seen(text: &str, home: &str) -> Option<SeenPod> {
     let waits = |c: &Condition| c.kind == "PodScheduled" && c.status == "False";
     let unscheduled = conditions.into_iter().find(waits);
     let unscheduled = unscheduled.map(|c| Unscheduled::new(c.reason, c.message));
-    let asks = stored.spec.node_name.is_none().then(|| stored.spec.ask());
+    let labelled = Labelled {
+        namespace,
+        labels: stored.metadata.labels.as_ref(),
+    };
+    let waits = stored.spec.node_name.is_none();
+    let asks = waits.then(|| stored.spec.ask(labelled));
     Some(SeenPod {
         uid: meta.uid.as_deref().unwrap_or_default().to_owned(),
         gang: Arc::new(identity),

@@ -4,8 +4,9 @@ use serde_json::Value;
 
 use crate::gang::name::is_dns_subdomain;
 use crate::gang::{FieldError, FieldPath, Located, Strictness, WorkloadRef};
+use crate::workload::given::Several;
 use crate::workload::keys::not_a_string;
-use crate::workload::view::{Meta, Scalar, Several};
+use crate::workload::view::{Meta, Scalar};
 
 use super::{GROUPS, MAX_GANGS, MAX_GROUPS_TEXT, MIN_AVAILABLE, MODE, NAME, WAITING_TIME, differ};
 

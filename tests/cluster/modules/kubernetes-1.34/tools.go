@@ -10,12 +10,10 @@ package tools
 
 import (
 	_ "github.com/NVIDIA/KAI-scheduler/cmd/binder"
-	_ "github.com/NVIDIA/KAI-scheduler/cmd/podgroupcontroller"
 	_ "github.com/NVIDIA/KAI-scheduler/cmd/podgrouper"
 	_ "github.com/NVIDIA/KAI-scheduler/cmd/scheduler"
 	_ "github.com/apache/yunikorn-k8shim/pkg/cmd/shim"
 	_ "github.com/ray-project/kuberay/ray-operator"
-	_ "sigs.k8s.io/scheduler-plugins/cmd/controller"
 	_ "sigs.k8s.io/scheduler-plugins/cmd/scheduler"
 	_ "volcano.sh/volcano/cmd/controller-manager"
 	_ "volcano.sh/volcano/cmd/scheduler"

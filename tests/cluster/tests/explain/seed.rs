@@ -145,7 +145,11 @@ impl Seed {
             Self::Cordoned => ("node cordoned", "NodesCordoned", "1 node is cordoned"),
             Self::Taint => ("taint", "TaintNotTolerated", "the taint gpu=only"),
             Self::PodsPerNode => ("pods per node", "NodesFull", "as many pods as they take"),
-            Self::AntiAffinity => ("anti-affinity", "PodAntiAffinity", "anti-affinity"),
+            Self::AntiAffinity => (
+                "anti-affinity",
+                "PodAntiAffinity",
+                "2 of 3 pods fit; anti-affinity allows one of them for each kubernetes.io/hostname",
+            ),
             Self::Spread => ("topology spread", "TopologySpread", "topology spread"),
             Self::ClaimMissing => ("PVC missing", "VolumeClaimMissing", "\"data\""),
             Self::VolumeElsewhere => (
@@ -334,8 +338,8 @@ impl Seed {
             Self::MayNotPreempt => scheduler != Kai,
             // Refused at apply elsewhere.
             Self::Gate => matches!(scheduler, Native | Coscheduling),
-            // Constraints between pods and volumes are only in the scheduler's words.
-            Self::AntiAffinity | Self::Spread | Self::VolumeElsewhere | Self::ClaimMissing => {
+            // These are only in the scheduler's words.
+            Self::Spread | Self::VolumeElsewhere | Self::ClaimMissing => {
                 matches!(scheduler, Native | Coscheduling | Koordinator | Volcano)
             }
             Self::PodsPerNode | Self::Affinity | Self::Scattered => {
@@ -349,6 +353,7 @@ impl Seed {
             | Self::Selector
             | Self::Cordoned
             | Self::Taint
+            | Self::AntiAffinity
             | Self::Quota
             | Self::NobodyLower
             | Self::ServiceAccount => true,
