@@ -46,6 +46,33 @@ pub async fn an_old_refusal_does_not_time_out_a_resumed_gang(sandbox: Sandbox) -
     Ok(())
 }
 
+/// Coscheduling tries a gang again as soon as it has rejected it. For half of the time none of its pods says
+/// why then, only that it was rejected with the others.
+pub async fn a_gang_that_is_tried_again_and_again_keeps_its_cause(
+    sandbox: Sandbox,
+    seed: Seed,
+) -> Result<()> {
+    const LOOKS: usize = 20;
+    let fact = seed.bring_about(&sandbox, Scheduler::Coscheduling).await?;
+    told(&sandbox, seed, fact).await?;
+    let jobsets = sandbox.api("jobset.x-k8s.io/v1alpha2", "JobSet").await?;
+    for look in 0..LOOKS {
+        let said = explained(&sandbox).await?;
+        let first = format!("1. {}: ", seed.reason());
+        ensure!(
+            said.contains(&first),
+            "look {look}: {first:?} is not in {said}"
+        );
+        let jobset = jobsets.get("train").await?;
+        let conditions = jobset.data["status"]["conditions"].as_array().cloned();
+        let mut conditions = conditions.unwrap_or_default().into_iter();
+        let own = conditions.find(|c| c["type"] == seed.condition());
+        let reason = own.as_ref().and_then(|own| own["reason"].as_str());
+        ensure!(reason == Some(seed.reason()), "look {look}: {own:?}");
+    }
+    Ok(())
+}
+
 /// Each pod that a Job could not create has another name, and so an event of its own: the time runs since
 /// the first. The controller tries again after 1, 2, 4 and 8 seconds.
 pub async fn refused_pods_of_other_names_time_out_since_the_first(sandbox: Sandbox) -> Result<()> {

@@ -98,6 +98,14 @@ pub fn all() -> Vec<Test> {
         Home::Main,
         lives::what_another_controller_runs_is_left_to_it,
     ));
+    // What is counted, and what only the scheduler says.
+    for seed in [Seed::AntiAffinity, Seed::Spread] {
+        let name = "explain::a_gang_that_is_tried_again_and_again_keeps_its_cause";
+        let name = format!("{name}::{}", seed.name());
+        tests.push(named(name, Home::Schedulers, move |sandbox| {
+            lives::a_gang_that_is_tried_again_and_again_keeps_its_cause(sandbox, seed)
+        }));
+    }
     tests.extend(command::all());
     tests
 }
