@@ -196,3 +196,24 @@ fn a_leaf_in_memory_follows_its_signer() {
     certificates.refresh(now);
     assert_eq!(certificates.reloads().taken, 1, "once");
 }
+
+/// What a pod at a start barrier is given must serve it for longer than one CA signs.
+#[test]
+fn clients_trust_the_ca_that_signs_next_too() {
+    let now = SystemTime::now();
+    let [first, next] = [(); 2].map(|()| Authority::generate(now).unwrap());
+    let both = format!("{}{}", first.certificate_pem(), next.certificate_pem());
+    let signer = Signer::new(first);
+    signer.trust(both.clone());
+    let certificates = Certificates::open(Source::Memory {
+        signer: signer.clone(),
+        subject: Subject::default(),
+    });
+    let certificates = certificates.unwrap();
+    assert_eq!(
+        certificates.authority_pem(),
+        Some(both.clone().into_bytes())
+    );
+    signer.replace(next);
+    assert_eq!(certificates.authority_pem(), Some(both.into_bytes()));
+}

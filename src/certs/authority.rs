@@ -174,22 +174,43 @@ impl Authority {
 /// The CA that signs leaves now. Clones share it, so that whoever keeps the CAs can change it under
 /// a running server.
 #[derive(Clone)]
-pub struct Signer(Arc<ArcSwap<Authority>>);
+pub struct Signer {
+    authority: Arc<ArcSwap<Authority>>,
+    /// What clients that keep it should trust, as PEM.
+    trusted: Arc<ArcSwap<String>>,
+}
 
 impl Signer {
     /// Signs with this CA until it is replaced.
     pub fn new(authority: Authority) -> Self {
-        Self(Arc::new(ArcSwap::from_pointee(authority)))
+        let trusted = authority.certificate_pem().to_owned();
+        Self {
+            authority: Arc::new(ArcSwap::from_pointee(authority)),
+            trusted: Arc::new(ArcSwap::from_pointee(trusted)),
+        }
     }
 
     /// The CA that signs now.
     pub fn current(&self) -> Arc<Authority> {
-        self.0.load_full()
+        self.authority.load_full()
     }
 
     /// Signs with another CA from now on.
     pub fn replace(&self, authority: Authority) {
-        self.0.store(Arc::new(authority));
+        if !self.trusted().contains(authority.certificate_pem()) {
+            self.trust(authority.certificate_pem().to_owned());
+        }
+        self.authority.store(Arc::new(authority));
+    }
+
+    /// All CAs that sign or may sign soon: whoever keeps one of them alone would not know the next.
+    pub(crate) fn trusted(&self) -> Arc<String> {
+        self.trusted.load_full()
+    }
+
+    /// Says what they are.
+    pub fn trust(&self, bundle: String) {
+        self.trusted.store(Arc::new(bundle));
     }
 }
 

@@ -182,9 +182,14 @@ impl Certificates {
         }
     }
 
-    /// The CA that clients should trust, as PEM, where the source knows it.
+    /// The CAs that clients should trust, as PEM, where the source knows them.
     pub fn authority_pem(&self) -> Option<Vec<u8>> {
-        self.current.load().material.authority.clone()
+        match &self.source {
+            Source::Memory { signer, .. } => Some(signer.trusted().as_bytes().to_vec()),
+            Source::Files(_) | Source::Development { .. } => {
+                self.current.load().material.authority.clone()
+            }
+        }
     }
 }
 

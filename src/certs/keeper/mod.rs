@@ -119,9 +119,10 @@ impl Keeper {
         let secrets = Api::namespaced(client.clone(), namespace);
         let now = SystemTime::now();
         let ring = ring(&secrets, &rotation, now).await?;
-        let authority = sign(&ring, &DerSet::new(), None, now)?;
+        let signer = Signer::new(sign(&ring, &DerSet::new(), None, now)?);
+        signer.trust(ring.bundle(now));
         Ok(Self {
-            signer: Signer::new(authority),
+            signer,
             configurations: Configurations::new(client),
             trust: watch::Sender::new(Trust::Missing),
             secrets,
@@ -196,6 +197,7 @@ impl Keeper {
             tracing::info!("another CA signs from now on");
             self.signer.replace(authority);
         }
+        self.signer.trust(ring.bundle(now));
         self.carried = carried;
 
         for configuration in &found.0 {

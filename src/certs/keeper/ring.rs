@@ -16,7 +16,7 @@ use rustls::pki_types::pem::PemObject;
 
 use super::super::authority::Authority;
 use super::super::pair::{OutOfValidity, seconds};
-use super::super::rotation::Lifetime;
+use super::super::rotation::{BACKDATE, Lifetime};
 use crate::certs::Error;
 use crate::secret::{Data, Renewal};
 
@@ -81,7 +81,8 @@ impl Ring {
 
     /// The newest CA that every webhook has carried for long enough. Where there is none, the one that
     /// signs already: a bundle that was removed is written again with all of them. At the start the
-    /// oldest, which most likely is carried where not all are. `None` when all have expired.
+    /// oldest, which most likely is carried where not all are; but not one that ends soon, and by an
+    /// apiserver's clock may have ended. `None` when all have expired.
     pub(super) fn signer(
         &self,
         lasting: &DerSet,
@@ -92,9 +93,11 @@ impl Ring {
         let same = |authority: &&Authority| {
             signing.is_some_and(|s| s.certificate_pem() == authority.certificate_pem())
         };
+        let goes_on = |authority: &&Authority| authority.validity().not_after > now + BACKDATE;
         let newest = self.valid(now).rfind(trusted);
         newest
             .or_else(|| self.valid(now).find(same))
+            .or_else(|| self.valid(now).find(goes_on))
             .or_else(|| self.valid(now).next())
     }
 
@@ -233,6 +236,10 @@ mod tests {
     #[test]
     fn at_the_start_the_oldest_signs_until_it_is_known_what_is_carried() {
         assert_eq!(signs(&ring(&[0, 244]), &[], day(250)), Some(0));
+        // By a clock that is ahead of this one the oldest has ended, and the other is carried for long.
+        let hour = Duration::from_secs(60 * 60);
+        assert_eq!(signs(&ring(&[0, 244]), &[], day(365) - hour), Some(1));
+        assert_eq!(signs(&ring(&[0]), &[], day(365) - hour), Some(0));
     }
 
     /// The newest was made by a replica whose clock is an hour ahead, then by one that is days ahead.
