@@ -89,7 +89,7 @@ pub(super) async fn run(shared: Shared, found: &Found, facts: &'static Facts) {
             watch::<Stored>(&client, &kind, watched_kind::workloads(facts)).boxed()
         }
     };
-    let memories = Memories {
+    let memories = Arc::new(Memories {
         facts,
         events: Arc::clone(&events),
         revivals: Arc::clone(&revivals),
@@ -98,10 +98,11 @@ pub(super) async fn run(shared: Shared, found: &Found, facts: &'static Facts) {
         backoffs: Arc::clone(&backoffs),
         witnesses: Arc::clone(&witnesses),
         metrics: metrics.clone(),
-    };
+    });
+    // After the store has lost it: a look that ends later then finds it gone.
     let stream = stream
-        .inspect(memories.forget_deleted())
         .reflect(writer)
+        .inspect(Arc::clone(&memories).forget_deleted())
         .inspect({
             let neighbours = Arc::clone(&neighbours);
             move |event| neighbours.follow(facts, event)
@@ -109,6 +110,7 @@ pub(super) async fn run(shared: Shared, found: &Found, facts: &'static Facts) {
         .touched_objects();
     let partners = neighbours.join(facts, stored.clone(), Arc::clone(&pods));
     let mut controller = Controller::for_stream_with(stream, stored.clone(), kind.clone());
+    let of = kind.clone();
     controller = controller.reconcile_on(partners);
 
     let (members, read) = (resource("", "v1", "Pod"), Arc::clone(&pods));
@@ -202,9 +204,22 @@ pub(super) async fn run(shared: Shared, found: &Found, facts: &'static Facts) {
         objects,
         metrics,
     });
+    let look_at = |workload: Arc<Stored>, context| {
+        let (memories, stored) = (Arc::clone(&memories), stored.clone());
+        let named = ObjectRef::from_obj_with(&*workload, of.clone());
+        async move {
+            let outcome = look::look(Arc::clone(&workload), context).await;
+            // It was deleted meanwhile, and forgotten: what the look has remembered would stay.
+            let still = stored.get(&named);
+            if still.is_none_or(|still| still.uid() != workload.uid()) {
+                memories.forget(workload.uid());
+            }
+            outcome
+        }
+    };
     let nudges = context.sleepers.run(client, &context.metrics);
     let reconciles = controller
-        .run(look::look, look::on_error, Arc::clone(&context))
+        .run(look_at, look::on_error, Arc::clone(&context))
         .for_each(|result| async move {
             if let Err(error) = result {
                 tracing::debug!(%error, "reconcile");
@@ -330,7 +345,7 @@ impl Memories {
 
     /// Forgets what was told and seen of workloads that are deleted: they are never looked at again. A
     /// list that does not show a workload says so too.
-    fn forget_deleted(self) -> impl FnMut(&watcher::Result<Event<Stored>>) {
+    fn forget_deleted(self: Arc<Self>) -> impl FnMut(&watcher::Result<Event<Stored>>) {
         let mut listed = HashSet::new();
         move |event| match event {
             Ok(Event::Delete(workload)) => self.forget(workload.uid()),
