@@ -55,16 +55,19 @@ pub async fn run(args: &Explain, out: &mut dyn Write) -> Result<ExitCode, Error>
     let namespace = namespace(args.namespace.as_deref(), &client);
     let inspector = Inspector::new(client, Some(&namespace)).await;
     let mut inspector = inspector.map_err(failed)?;
-    let mut looks = 1;
-    let answer = loop {
-        let answer = look(&mut inspector, &target, &namespace, &name).await;
-        let answer = answer.map_err(failed)?.map_err(Error::NotFound)?;
-        if looks == LOOKS || !is_vague(&answer) {
-            break answer;
+    let answer = look(&mut inspector, &target, &namespace, &name).await;
+    let mut answer = answer.map_err(failed)?.map_err(Error::NotFound)?;
+    for _ in 1..LOOKS {
+        if !is_vague(&answer) {
+            break;
         }
-        looks += 1;
         tokio::time::sleep(BETWEEN).await;
-    };
+        // What was found once stays an answer.
+        match look(&mut inspector, &target, &namespace, &name).await {
+            Ok(Ok(found)) => answer = found,
+            Ok(Err(_)) | Err(_) => break,
+        }
+    }
     let unseen = inspector.unseen();
     match args.output {
         ExplainOutput::Text => out.write_all(text(&answer, unseen).as_bytes())?,

@@ -68,13 +68,14 @@ impl Case<'_> {
         }
     }
 
-    /// Finds the causes of every gang that waits, and why there is none yet.
+    /// Finds the causes of every gang that waits, and why there is none yet. Comes back with how long it
+    /// may be said, where nothing else may bring another look.
     pub(super) async fn explain(
         &self,
         actions: &mut Actions,
         witnesses: &Witnesses,
         client: &Client,
-    ) {
+    ) -> Option<Duration> {
         self.admission(actions, witnesses);
         let waiting = actions.gangs.iter().filter(|gang| gang.waits());
         let asks = waiting.flat_map(|gang| &gang.evidence.asks);
@@ -90,6 +91,7 @@ impl Case<'_> {
         };
         self.refused(actions, &refusals);
         let queue = actions.queue.clone();
+        let mut stale: Option<Duration> = None;
         for gang in actions.gangs.iter_mut().filter(|gang| gang.waits()) {
             let early = gang.waited.unwrap_or_default() < FIRST_WORDS + GRACE;
             if early && !needs::are_met(gang, queue.as_ref(), witnesses) {
@@ -106,7 +108,12 @@ impl Case<'_> {
             if is_being_made(known, gang.newest) {
                 continue;
             }
-            witnesses.recall((self.namespace, gang.name.as_str()), known);
+            // While members are missing, no scheduler looks for nodes.
+            if !known.lacks() {
+                let of = (self.namespace, gang.name.as_str());
+                let left = witnesses.recall(of, known);
+                stale = [stale, left].into_iter().flatten().min();
+            }
             let asked = known.asks.iter().flat_map(|(ask, _)| &ask.claims);
             known.claims = no_claims
                 .iter()
@@ -125,6 +132,7 @@ impl Case<'_> {
             let awaits = gang.evidence.awaits.clone().map(Cause::NotBegun);
             gang.causes = awaits.into_iter().collect();
         }
+        stale
     }
 
     /// Whether it fits, and whether anybody answers for its pods.

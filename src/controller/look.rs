@@ -152,7 +152,7 @@ pub(super) async fn look(workload: Arc<Stored>, context: Arc<Context>) -> Result
     // Before they are asked: what they say from then on has the workload looked at again. And after
     // it, since what they say may show that more is needed.
     context.witness(&workload, &actions);
-    case.explain(&mut actions, witnesses, client).await;
+    let stale = case.explain(&mut actions, witnesses, client).await;
     context.witness(&workload, &actions);
     context.events.wrote(&workload, &done, &actions.gangs).await;
     let mut report = context.events.compare(uid, &actions);
@@ -199,7 +199,7 @@ pub(super) async fn look(workload: Arc<Stored>, context: Arc<Context>) -> Result
     // Nothing tells when a foreign object goes: only Muster's own are watched.
     let blocked = !done.obstacles.is_empty() || done.barrier.is_some();
     let blocked = blocked.then_some(BLOCKED);
-    let again = [behind, blocked, held, barrier, report.look_again];
+    let again = [behind, blocked, held, barrier, report.look_again, stale];
     Ok(match again.into_iter().flatten().min() {
         Some(after) => Action::requeue(after),
         None => Action::await_change(),

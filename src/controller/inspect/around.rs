@@ -43,7 +43,7 @@ impl Stands {
 pub(super) fn and_never(mut unknown: Vec<String>, stands: Stands) -> Vec<String> {
     let never = [
         "whether and whom the scheduler preempts",
-        "what pods do to each other (affinity, spread, volumes), but for what the scheduler says",
+        "what else pods do to each other (affinity, spread, volumes), but for what the scheduler says",
         "whether pods on nodes start (images, volumes, start barriers)",
     ];
     let never = match stands {

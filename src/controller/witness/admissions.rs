@@ -1,7 +1,7 @@
 //! What Kueue says of workloads that it has not admitted: its own Workload objects, watched while one is
 //! suspended that is in a queue of Kueue's. Where Kueue is not installed there is nothing to watch.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::pin::pin;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -110,7 +110,7 @@ impl Admissions {
         }
     }
 
-    /// Watches until dropped, or until Kueue is gone. `changed` gets the uid of each workload of which
+    /// Watches until dropped, or until Kueue is gone or serves another version. `changed` gets the uid of each workload of which
     /// something else is said than before.
     pub(super) async fn watch(&self, client: Client, changed: impl Fn(&str)) {
         let kind = loop {
@@ -145,22 +145,35 @@ impl Admissions {
                     follow(&mut listed, &workload, words(&workload.data));
                 }
                 Ok(Event::InitDone) => {
-                    let news: Vec<String> = {
-                        let mut said = self.lock();
-                        *said = std::mem::take(&mut listed);
-                        let uids = said.words.values().flat_map(HashMap::keys);
-                        uids.cloned().collect()
-                    };
-                    news.iter().for_each(|uid| changed(uid));
+                    let listed = std::mem::take(&mut listed);
+                    self.replace(listed).iter().for_each(|uid| changed(uid));
                 }
                 Err(error) => {
-                    if matches!(served(&client).await, Ok(None)) {
+                    // Kueue is gone, or serves another version now.
+                    if served(&client)
+                        .await
+                        .is_ok_and(|now| now != Some(kind.clone()))
+                    {
+                        let gone = self.replace(Said::default());
+                        gone.iter().for_each(|uid| changed(uid));
                         return;
                     }
                     tracing::warn!(%error, "cannot watch what Kueue admits");
                 }
             }
         }
+    }
+
+    /// Takes what is said from now on, and comes back with the uids of all workloads of which something
+    /// was or is said.
+    fn replace(&self, said: Said) -> BTreeSet<String> {
+        let uids = |said: &Said| -> Vec<String> {
+            let uids = said.words.values().flat_map(HashMap::keys);
+            uids.cloned().collect()
+        };
+        let new = uids(&said);
+        let before = std::mem::replace(&mut *self.lock(), said);
+        new.into_iter().chain(uids(&before)).collect()
     }
 
     fn lock(&self) -> MutexGuard<'_, Said> {

@@ -35,6 +35,10 @@ impl<T: Timed> Latest<T> {
         self.0.get_mut(who)
     }
 
+    pub(super) fn remove(&mut self, who: &Who) {
+        self.0.remove(who);
+    }
+
     /// All that is known of a namespace.
     pub(super) fn of(&self, namespace: &str) -> impl Iterator<Item = (&Who, &T)> {
         self.0

@@ -173,10 +173,15 @@ impl Witnesses {
         self.admissions.list(client, namespace).await
     }
 
-    /// Adds to what is known of a gang what its scheduler said of nodes a moment ago.
-    pub(super) fn recall(&self, (namespace, gang): (&str, &str), known: &mut Evidence) {
+    /// Adds to what is known of a gang what its scheduler said of nodes a moment ago, and says for how
+    /// long that still counts.
+    pub(super) fn recall(
+        &self,
+        (namespace, gang): (&str, &str),
+        known: &mut Evidence,
+    ) -> Option<Duration> {
         let gang = (namespace.to_owned(), gang.to_owned());
-        self.telling.recall(gang, known, Instant::now());
+        self.telling.recall(gang, known, Instant::now())
     }
 
     /// Whether so many pods of a gang fit now; nothing before all nodes and pods were seen.
@@ -320,17 +325,14 @@ impl Witnesses {
     }
 
     async fn tell(&self, need: Need, signs: &Signs, neighbours: &Neighbours) {
-        let changed = &signs.changed;
         loop {
-            changed.notified().await;
-            let waiting = self.next_few(need, &signs.round);
-            waiting
-                .iter()
-                .for_each(|workload| neighbours.tell(workload));
-            tokio::time::sleep(REST).await;
-            // The others come in the next rounds.
-            if self.lock().needs(need) > waiting.len() {
-                changed.notify_one();
+            signs.changed.notified().await;
+            // Each of them once, and then no more until something else is said.
+            let rounds = self.lock().needs(need).div_ceil(FEW);
+            for _ in 0..rounds {
+                let few = self.next_few(need, &signs.round);
+                few.iter().for_each(|workload| neighbours.tell(workload));
+                tokio::time::sleep(REST).await;
             }
         }
     }

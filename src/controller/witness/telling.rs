@@ -25,17 +25,17 @@ impl Default for Telling {
 }
 
 impl Telling {
-    /// Notes what is said of a gang, and adds to it what was said a moment ago where it tells nothing.
-    pub(super) fn recall(&self, gang: Key, known: &mut Evidence, now: Instant) {
+    /// Notes what is said of a gang, and adds to it what was said a moment ago where it tells nothing: for
+    /// how long that still counts.
+    pub(super) fn recall(&self, gang: Key, known: &mut Evidence, now: Instant) -> Option<Duration> {
         let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        match known.telling() {
-            Some(words) => last.insert(gang, words.clone(), now),
-            None => {
-                if let Some((words, _)) = last.get(&gang, now) {
-                    known.words.push((words.clone(), 1));
-                }
-            }
+        if let Some(words) = known.telling() {
+            last.insert(gang, words.clone(), now);
+            return None;
         }
+        let (words, left) = last.get(&gang, now)?;
+        known.words.push((words.clone(), 1));
+        Some(left)
     }
 }
 
@@ -60,17 +60,19 @@ mod tests {
         let gang = || ("ml".to_owned(), "train-all-0".to_owned());
         let quoted = |gang, message: &str, after: u64| {
             let mut known = says(message);
-            telling.recall(gang, &mut known, start + Duration::from_secs(after));
-            known.quotation().map(str::to_owned)
+            let left = telling.recall(gang, &mut known, start + Duration::from_secs(after));
+            (known.quotation().map(str::to_owned), left)
         };
+        let said = |text: &str| (Some(text.to_owned()), None);
         let told =
             "0/2 nodes are available: 2 node(s) didn't match pod topology spread constraints.";
         let rejected = "optimistic rejection in PostFilter";
-        assert_eq!(quoted(gang(), rejected, 0).as_deref(), Some(rejected));
-        assert_eq!(quoted(gang(), told, 1).as_deref(), Some(told));
-        assert_eq!(quoted(gang(), rejected, 9).as_deref(), Some(told));
+        assert_eq!(quoted(gang(), rejected, 0), said(rejected));
+        assert_eq!(quoted(gang(), told, 1), said(told));
+        let four = Some(Duration::from_secs(4));
+        assert_eq!(quoted(gang(), rejected, 9), (said(told).0, four));
         let other = ("ml".to_owned(), "other".to_owned());
-        assert_eq!(quoted(other, rejected, 9).as_deref(), Some(rejected));
-        assert_eq!(quoted(gang(), rejected, 14).as_deref(), Some(rejected));
+        assert_eq!(quoted(other, rejected, 9), said(rejected));
+        assert_eq!(quoted(gang(), rejected, 14), said(rejected));
     }
 }
