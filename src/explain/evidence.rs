@@ -83,16 +83,14 @@ impl Evidence {
         self.live < self.quorum as usize
     }
 
-    /// What so many of the members that wait ask for together; nothing where no quantity holds it.
+    /// The least that so many of the members that wait ask for together; nothing where no quantity holds
+    /// it.
     pub(crate) fn needs(&self, pods: u32) -> Option<ResourceList> {
-        let (mut sum, mut left) = (ResourceList::default(), pods);
-        for (ask, count) in &self.asks {
-            let counted = left.min(*count);
-            left -= counted;
-            sum.checked_add_times(&ask.requests, u64::from(counted))
-                .ok()?;
-        }
-        Some(sum)
+        let asks = self.asks.iter();
+        let kinds: Vec<(&ResourceList, u64)> = asks
+            .map(|(ask, count)| (&ask.requests, u64::from(*count)))
+            .collect();
+        ResourceList::least_of(&kinds, u64::from(pods))
     }
 
     /// What the scheduler says, in its own words: of a pod, where that says more.

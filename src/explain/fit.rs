@@ -30,9 +30,9 @@ pub struct Lacking {
     pub eligible: usize,
     /// The others, by what excludes most of those that the selector wants.
     pub excluded: Vec<(Exclusion, usize)>,
-    /// A label of nodes of which each value takes one of them, and how many values do: all would fit if
-    /// they did not keep apart.
-    pub apart: Option<(String, usize)>,
+    /// Where they may be, because they keep apart: too few places, or there is room beside that none of
+    /// them may use.
+    pub apart: Option<Places>,
     /// What is short on the eligible ones.
     pub short: Option<Short>,
     /// Eligible nodes that take too few pods more.
@@ -45,6 +45,17 @@ pub struct Lacking {
     pub others: bool,
     /// What lower priority would give; nothing where the members have no priority in common.
     pub preemption: Option<Preemption>,
+}
+
+/// Where pods may be that keep apart: each value of a label of nodes takes one of them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Places {
+    /// The label.
+    pub key: String,
+    /// How many values have room.
+    pub free: usize,
+    /// How many there are.
+    pub all: usize,
 }
 
 /// A resource of which there is too little.

@@ -7,7 +7,7 @@
 //! - [`room`]: what nodes have left, for how many members, and who has the rest; [`nodes`] says which
 //!   of them a pod may use, and [`fit`] is the answer.
 //! - `text`: the sentences, the same for all schedulers; `short`: a few words for a table;
-//!   `amount`: how resources are written in both.
+//!   `amount`: how resources are written in both; `next_step`: what to type next.
 //!
 //! Pure: no client, no clock, no cache. The reconciler and `muster explain` call the same functions.
 
@@ -15,6 +15,7 @@ mod amount;
 pub mod cause;
 pub mod evidence;
 pub mod fit;
+mod next_step;
 pub mod nodes;
 pub mod refusal;
 pub mod room;
@@ -26,4 +27,4 @@ pub mod words;
 
 pub use cause::Cause;
 pub use evidence::{Answer, Evidence, causes};
-pub use text::Place;
+pub use next_step::Place;

@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
+use super::Place;
 use super::evidence::{Answer, Evidence, causes};
 use super::fit::How;
 use super::nodes::{NodeRoom, Taint};
 use super::refusal::Refusal;
 use super::room::{Held, Own, Room};
-use super::text::Place;
 use crate::gang::Unscheduled;
 use crate::gang::apart::Labelled;
 use crate::gang::ask::{Ask, AskingSpec};
@@ -18,7 +18,7 @@ use crate::gang::quantity::Quantity;
 use crate::scheduler::queue::{Full, Left, QueueTrouble, Wrong};
 
 /// What one pod asks: so many CPUs, and this.
-fn ask(cpu: &str, rest: Value) -> Arc<Ask> {
+pub(super) fn ask(cpu: &str, rest: Value) -> Arc<Ask> {
     let mut spec = json!({"containers": [{"resources": {"requests": {"cpu": cpu}}}]});
     for (field, value) in rest.as_object().unwrap() {
         spec[field] = value.clone();
@@ -546,14 +546,15 @@ fn a_queue_that_is_full_comes_before_nodes_that_are() {
 }
 
 #[test]
-fn what_so_many_pods_need_together_is_summed_up() {
+fn the_least_that_so_many_pods_need_together_is_summed_up() {
     let asks = vec![(ask("2", json!({})), 2), (ask("1", json!({})), 5)];
     let known = Evidence {
         asks,
         ..Evidence::default()
     };
     let cpu = |pods| known.needs(pods).unwrap().get("cpu");
-    assert_eq!(cpu(3), Some(Quantity::from_units(5)));
+    assert_eq!(cpu(3), Some(Quantity::from_units(3)));
+    assert_eq!(cpu(6), Some(Quantity::from_units(7)));
     assert_eq!(cpu(9), Some(Quantity::from_units(9)));
     assert!(cpu(0).is_none_or(Quantity::is_zero));
 }

@@ -1,10 +1,10 @@
-//! The sentences that are made of causes, the same for all schedulers, and what to do next.
+//! The sentences that are made of causes, the same for all schedulers.
 
 use std::fmt;
 
 use super::amount::Resource;
 use super::cause::Cause;
-use super::fit::{Fit, How, Lacking, Preemption, Small};
+use super::fit::{Fit, How, Lacking, Places, Preemption, Small};
 use super::nodes::Exclusion;
 use super::refusal::Refuser;
 use super::words::Obstacle;
@@ -222,14 +222,15 @@ fn apart(f: &mut fmt::Formatter<'_>, fit: &Fit) -> fmt::Result {
     let Some(lacking) = &fit.lacking else {
         return Ok(());
     };
-    let Some((key, places)) = &lacking.apart else {
+    let Some(Places { key, free, all }) = &lacking.apart else {
         return Ok(());
     };
-    let nodes = on(&Nodes(&lacking.ask));
-    write!(
-        f,
-        "; anti-affinity allows one of them for each {key}, and there is room in {places}{nodes}"
-    )
+    write!(f, "; anti-affinity allows one of them for each {key}, and ")?;
+    match free == all {
+        true => write!(f, "there {} {all}", number(*all as u64, "is", "are"))?,
+        false => write!(f, "there is room in {free} of {all}")?,
+    }
+    f.write_str(&on(&Nodes(&lacking.ask)))
 }
 
 /// Whom it could preempt, and why that does not help. Of a gang that has no priority to speak of nothing
@@ -323,79 +324,4 @@ fn say_obstacle(f: &mut fmt::Formatter<'_>, obstacle: &Obstacle) -> fmt::Result 
         Obstacle::Devices => "a device that its pods claim is not there",
         Obstacle::NoNodes => "the cluster has no node",
     })
-}
-
-/// Where the pods of a gang are.
-#[derive(Debug, Clone, Copy)]
-pub struct Place<'a> {
-    /// Their namespace.
-    pub namespace: &'a str,
-    /// The label selector that finds them, and no others.
-    pub pods: &'a str,
-}
-
-impl Cause {
-    /// What to type next, where a command helps.
-    pub fn next_step(&self, place: Place<'_>) -> Option<String> {
-        let Place { namespace, pods } = place;
-        let pods =
-            format!("kubectl get pods -n {namespace} -l {pods} --field-selector spec.nodeName=");
-        Some(match self {
-            Self::PodsRefused { refusal, .. } => match refusal.by {
-                Refuser::Quota => format!("kubectl describe resourcequota -n {namespace}"),
-                Refuser::LimitRange => format!("kubectl describe limitrange -n {namespace}"),
-                Refuser::PodSecurity => format!("kubectl get namespace {namespace} --show-labels"),
-                Refuser::ServiceAccount => format!("kubectl get serviceaccounts -n {namespace}"),
-                Refuser::PriorityClass => "kubectl get priorityclasses".to_owned(),
-                Refuser::WebhookDown | Refuser::Policy => {
-                    "kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations"
-                        .to_owned()
-                }
-                Refuser::NameTaken | Refuser::Invalid | Refuser::Other => {
-                    format!(
-                        "kubectl get events -n {namespace} --field-selector reason=FailedCreate"
-                    )
-                }
-            },
-            Self::PodsMissing { .. } | Self::Unlinked { .. } | Self::Gated { .. } => pods,
-            Self::ClaimMissing(_) => format!("kubectl get persistentvolumeclaims -n {namespace}"),
-            Self::NoRoom(_) => "kubectl describe nodes".to_owned(),
-            Self::Apart(fit) => {
-                let apart = fit.lacking.as_ref()?.apart.as_ref();
-                format!("kubectl get nodes -L {}", apart?.0)
-            }
-            Self::Excluded { by, .. } => match by {
-                Exclusion::Selector => "kubectl get nodes --show-labels",
-                Exclusion::Taint(_) => {
-                    "kubectl get nodes -o custom-columns=NAME:.metadata.name,TAINTS:.spec.taints"
-                }
-                Exclusion::Cordoned => "kubectl get nodes",
-            }
-            .to_owned(),
-            Self::NoNodes => "kubectl get nodes".to_owned(),
-            Self::Obstacle { obstacle, .. } => match obstacle {
-                Obstacle::ClaimMissing(_) | Obstacle::VolumeUnbound | Obstacle::VolumeElsewhere => {
-                    format!("kubectl get persistentvolumeclaims,persistentvolumes -n {namespace}")
-                }
-                _ => pods,
-            },
-            Self::Unheard { .. } => "kubectl get pods -A | grep scheduler".to_owned(),
-            Self::Queue(QueueTrouble {
-                queue,
-                resource: Some(resource),
-                wrong,
-            }) => match wrong {
-                Wrong::Absent => format!("kubectl get {resource}"),
-                Wrong::NotOpen(_) | Wrong::Full(_) => {
-                    format!("kubectl get {resource} {queue} -o yaml")
-                }
-            },
-            Self::Stranded(_)
-            | Self::Partner(_)
-            | Self::Queue(_)
-            | Self::NotBegun(_)
-            | Self::SchedulerSays(_)
-            | Self::Unknown => return None,
-        })
-    }
 }

@@ -2,14 +2,12 @@
 //!
 //! An invalid part cannot be built: [`PartDraft::build`] checks its numbers or returns the error.
 
-use std::collections::BTreeSet;
 use std::num::NonZeroU32;
 
 use super::field::{FieldError, FieldPath};
 use super::limits::MAX_GANGS;
 use super::name::{BundleName, PartName};
 use super::policy::Located;
-use super::quantity::Quantity;
 use super::resources::ResourceList;
 use super::shape::Shape;
 
@@ -159,38 +157,13 @@ fn quorum(count: Located<i64>, size: NonZeroU32) -> Result<NonZeroU32, FieldErro
     }
 }
 
-/// The least that any `quorum` pods of these roles need: for each resource the smallest requests
-/// first. A bound that overstated the need would keep a gang out that fits.
+/// The least that any `quorum` pods of these roles need.
 fn min_resources(roles: &[Role], quorum: NonZeroU32) -> Option<ResourceList> {
-    let names: BTreeSet<&str> = roles
-        .iter()
-        .flat_map(|role| role.shape.requests.iter().map(|(name, _)| name))
+    let roles = roles.iter();
+    let kinds: Vec<(&ResourceList, u64)> = roles
+        .map(|role| (&role.shape.requests, role.pods))
         .collect();
-    let mut total = ResourceList::default();
-    for name in names {
-        let mut requests: Vec<(Option<Quantity>, u64)> = roles
-            .iter()
-            .map(|role| (role.shape.requests.get(name), role.pods))
-            .collect();
-        requests.sort();
-        let mut left = u64::from(quorum.get());
-        let mut sum: Option<Quantity> = None;
-        for (request, pods) in requests {
-            let taken = pods.min(left);
-            left -= taken;
-            if let (Some(request), 1..) = (request, taken) {
-                let amount = request.checked_mul(taken)?;
-                sum = Some(match sum {
-                    None => amount,
-                    Some(sum) => sum.checked_add(amount)?,
-                });
-            }
-        }
-        if let Some(sum) = sum {
-            total.insert(name, sum);
-        }
-    }
-    Some(total)
+    ResourceList::least_of(&kinds, u64::from(quorum.get()))
 }
 
 impl Part {

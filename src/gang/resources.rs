@@ -7,7 +7,7 @@
 //! what is decided only in a cluster: LimitRange defaults, RuntimeClass overhead, resource claims.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use serde::de::{Error as _, SeqAccess, Visitor};
@@ -79,17 +79,37 @@ impl ResourceList {
         Ok(())
     }
 
-    /// The same so many times.
-    pub(crate) fn checked_add_times(
-        &mut self,
-        other: &Self,
-        times: u64,
-    ) -> Result<(), OverflowError> {
-        let product = other.iter().map(|(resource, quantity)| {
-            let product = quantity.checked_mul(times);
-            Ok((resource.to_owned(), product.ok_or_else(overflow(resource))?))
-        });
-        self.checked_add(&product.collect::<Result<_, _>>()?)
+    /// The least that any so many pods of these kinds need: for each resource the smallest requests
+    /// first. A bound that overstated the need would keep a gang out that fits. Nothing where no quantity
+    /// holds it.
+    pub(crate) fn least_of(kinds: &[(&Self, u64)], pods: u64) -> Option<Self> {
+        let names = kinds.iter().flat_map(|(requests, _)| requests.iter());
+        let names: BTreeSet<&str> = names.map(|(name, _)| name).collect();
+        let mut total = Self::default();
+        for name in names {
+            let kinds = kinds.iter();
+            let mut requests: Vec<(Option<Quantity>, u64)> = kinds
+                .map(|(requests, count)| (requests.get(name), *count))
+                .collect();
+            requests.sort();
+            let mut left = pods;
+            let mut sum: Option<Quantity> = None;
+            for (request, count) in requests {
+                let taken = count.min(left);
+                left -= taken;
+                if let (Some(request), 1..) = (request, taken) {
+                    let amount = request.checked_mul(taken)?;
+                    sum = Some(match sum {
+                        None => amount,
+                        Some(sum) => sum.checked_add(amount)?,
+                    });
+                }
+            }
+            if let Some(sum) = sum {
+                total.insert(name, sum);
+            }
+        }
+        Some(total)
     }
 
     /// Takes every entry of the other list away, and no more than there is.

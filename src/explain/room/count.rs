@@ -115,9 +115,7 @@ impl Room {
             return lacking;
         }
         lacking.short = too_large(kind);
-        // All would fit if they did not keep apart.
-        let apart = kind.apart.as_ref().filter(|apart| apart.room >= kind.left);
-        lacking.apart = apart.map(|apart| (apart.key.clone(), apart.places));
+        lacking.apart.clone_from(&kind.apart);
         if lacking.short.is_some() || lacking.apart.is_some() {
             return lacking;
         }

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use super::{Kept, PODS, Room};
+use crate::explain::fit::Places;
 use crate::explain::nodes::{Exclusion, NodeRoom, exclusion};
 use crate::gang::apart::Apart;
 use crate::gang::ask::Ask;
@@ -32,17 +33,7 @@ pub(super) struct Kind<'a> {
     pub(super) total: ResourceList,
     pub(super) excluded: BTreeMap<Exclusion, usize>,
     /// What keeps it from room that there is.
-    pub(super) apart: Option<KeptApart>,
-}
-
-/// Room that pods may not use because others of their kind are near.
-pub(super) struct KeptApart {
-    /// The label of nodes of which each value takes one of them.
-    pub(super) key: String,
-    /// How many values took one.
-    pub(super) places: usize,
-    /// So many more would fit otherwise.
-    pub(super) room: u64,
+    pub(super) apart: Option<Places>,
 }
 
 /// What of nodes counts as taken.
@@ -56,12 +47,41 @@ pub(super) enum Taken<'a> {
 }
 
 impl Room {
-    /// Places pods one by one where they fit.
+    /// Places pods one by one where they fit. Where kinds are in each other's way, other orders are tried:
+    /// a gang that fits in one of them is not said not to fit.
     pub(super) fn place<'a>(
         &'a self,
         asks: &'a [(Arc<Ask>, u32)],
         needed: u32,
         taken: Taken<'_>,
+    ) -> Placed<'a> {
+        let mut order: Vec<&(Arc<Ask>, u32)> = asks.iter().collect();
+        // What is hardest to place first.
+        order.sort_by(|(a, _), (b, _)| b.requests.cmp(&a.requests));
+        let placed = self.place_in_order(&order, needed, &taken);
+        if placed.fits == needed || order.len() < 2 {
+            return placed;
+        }
+        // The smallest first: those may be all that is needed. Then those that may use fewest nodes.
+        order.reverse();
+        let smallest = order.clone();
+        order.sort_by_cached_key(|(ask, _)| {
+            let nodes = self.nodes.iter();
+            nodes
+                .filter(|(name, node)| exclusion(ask, name, node).is_none())
+                .count()
+        });
+        let others = [smallest, order].into_iter();
+        let mut others = others.map(|order| self.place_in_order(&order, needed, &taken));
+        let all = others.find(|other| other.fits == needed);
+        all.unwrap_or(placed)
+    }
+
+    fn place_in_order<'a>(
+        &'a self,
+        asks: &[&'a (Arc<Ask>, u32)],
+        needed: u32,
+        taken: &Taken<'_>,
     ) -> Placed<'a> {
         let (mut fits, mut missing, mut first) = (0, Vec::new(), None);
         let mut free: HashMap<&str, ResourceList> = HashMap::new();
@@ -80,9 +100,6 @@ impl Room {
                 }
             }
         }
-        let mut asks: Vec<&(Arc<Ask>, u32)> = asks.iter().collect();
-        // What is hardest to place first.
-        asks.sort_by(|(a, _), (b, _)| b.requests.cmp(&a.requests));
         for (ask, count) in asks {
             let count = u64::from(*count);
             let mut left = count;
@@ -119,7 +136,7 @@ impl Room {
                     may,
                     total,
                     excluded,
-                    apart: domains.and_then(Domains::kept),
+                    apart: domains.and_then(|domains| domains.kept(count.min(u64::from(needed)))),
                 });
             }
         }
@@ -143,35 +160,45 @@ impl Room {
 /// several labels, the first is counted: no more fit than by that.
 struct Domains<'a> {
     key: &'a str,
+    all: BTreeSet<&'a str>,
     taken: BTreeSet<&'a str>,
-    room: u64,
+    /// Whether there is room that none of them may use.
+    spare: bool,
+    /// Whether there are nodes without the label, which are near no other.
+    beyond: bool,
 }
 
 impl<'a> Domains<'a> {
     fn of(apart: &'a Apart) -> Self {
         Self {
             key: &apart.key,
+            all: BTreeSet::new(),
             taken: BTreeSet::new(),
-            room: 0,
+            spare: false,
+            beyond: false,
         }
     }
 
     /// How many of those that fit on a node may come to it.
     fn take(&mut self, node: &'a NodeRoom, fits: u64) -> u64 {
-        // A node without the label is near no other.
-        let Some(value) = node.labels.get(self.key).filter(|_| fits > 0) else {
+        let Some(value) = node.labels.get(self.key) else {
+            self.beyond = true;
             return fits;
         };
-        let takes = u64::from(self.taken.insert(value));
-        self.room = self.room.saturating_add(fits - takes);
+        self.all.insert(value);
+        let takes = u64::from(fits > 0 && self.taken.insert(value));
+        self.spare |= fits > takes;
         takes
     }
 
-    fn kept(self) -> Option<KeptApart> {
-        (self.room > 0).then(|| KeptApart {
+    /// What keeps them from being placed, where so many are to be: too few places for all of them, or
+    /// room that they may not use.
+    fn kept(self, pods: u64) -> Option<Places> {
+        let few = !self.beyond && (self.all.len() as u64) < pods;
+        (few || self.spare).then(|| Places {
             key: self.key.to_owned(),
-            places: self.taken.len(),
-            room: self.room,
+            free: self.taken.len(),
+            all: self.all.len(),
         })
     }
 }
