@@ -38,7 +38,7 @@ impl Seat {
             Self::Node => {
                 ",endpointslice-controller,root-ca-certificate-publisher-controller,\
                  node-lifecycle-controller,taint-eviction-controller,disruption-controller,\
-                 daemonset-controller"
+                 daemonset-controller,resourcequota-controller"
             }
         }
     }

@@ -112,10 +112,15 @@ impl ControlPlane {
     /// Uses its own identity and those of its controllers, so that admission sees the users that
     /// it sees in production, such as `system:serviceaccount:kube-system:job-controller`.
     pub async fn start_controller_manager(&self) -> Result<Process> {
+        self.start_controller_manager_with("").await
+    }
+
+    /// The same with further controllers, each after a comma.
+    pub async fn start_controller_manager_with(&self, further: &str) -> Result<Process> {
         let port = Port::reserve()?;
         let url = format!("https://127.0.0.1:{}", port.number);
         let kubeconfig = self.user_kubeconfig("system:kube-controller-manager", None)?;
-        let controllers = self.release.controllers() + self.seat.controllers();
+        let controllers = self.release.controllers() + self.seat.controllers() + further;
         let mut command = self.kubernetes("kube-controller-manager")?;
         command
             .arg(flag("kubeconfig", kubeconfig.display()))

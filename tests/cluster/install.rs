@@ -18,7 +18,7 @@ use crate::sandbox::Sandbox;
 pub const NAMESPACE: &str = "muster-system";
 
 /// Nothing listens there.
-const CLOSED_PORT: u16 = 1;
+pub const CLOSED_PORT: u16 = 1;
 
 /// JobSets with a gang that were there before Muster; a finalizer holds the second.
 pub const OLDER: [&str; 2] = ["older", "held"];

@@ -1,11 +1,16 @@
 //! The manifests on a real apiserver, with Muster down: what is called, and what is spared.
 
+use std::fs;
+
 use anyhow::{Context, Result, bail, ensure};
-use kube::api::{Api, DynamicObject, Patch, PatchParams};
+use kube::api::{
+    Api, DeleteParams, DynamicObject, ListParams, ObjectMeta, Patch, PatchParams, PostParams,
+};
 use serde_json::{Value, json};
 
+use crate::control_plane::flag;
 use crate::health::{PATIENCE, wait_for};
-use crate::install::{Installed, NAMESPACE, OLDER, jobset, pod_template};
+use crate::install::{CLOSED_PORT, Installed, NAMESPACE, OLDER, jobset, pod_template};
 use crate::sandbox::Sandbox;
 
 const GANG: &str = "muster.dev/gang";
@@ -117,17 +122,76 @@ fn pod() -> Value {
     pod
 }
 
-pub async fn everything_in_the_manifests_is_accepted(sandbox: Sandbox) -> Result<()> {
-    let installed = Installed::get(&sandbox).await?;
-    let deployments = installed.objects.api("apps/v1", "Deployment", NAMESPACE);
-    let deployment = deployments.await?.get("muster").await?;
-    assert_eq!(deployment.data["spec"]["replicas"], 2);
-    // As the pods that the Deployment asks for: admitted under the restricted standard.
-    let mut pod = deployment.data["spec"]["template"].clone();
-    pod["apiVersion"] = json!("v1");
-    pod["kind"] = json!("Pod");
-    pod["metadata"]["name"] = json!("muster-0");
-    installed.objects.try_create(&pod, NAMESPACE).await?;
+/// As GKE configures its apiservers.
+const LIMITED: &str = r#"
+apiVersion: apiserver.config.k8s.io/v1
+kind: AdmissionConfiguration
+plugins:
+- name: ResourceQuota
+  configuration:
+    apiVersion: apiserver.config.k8s.io/v1
+    kind: ResourceQuotaConfiguration
+    limitedResources:
+    - resource: pods
+      matchScopes:
+      - scopeName: PriorityClass
+        operator: In
+        values: [system-node-critical, system-cluster-critical]
+"#;
+
+/// Under the restricted standard, as the namespace is labelled.
+pub async fn replicas_are_created_where_a_quota_must_allow_their_priority(
+    sandbox: Sandbox,
+) -> Result<()> {
+    let shared = &sandbox.cluster.plane;
+    let plane = shared.another_with("limited", |dir, _| {
+        let file = dir.join("admission.yaml");
+        fs::write(&file, LIMITED)?;
+        Ok(vec![flag("admission-control-config-file", file.display())])
+    });
+    let installed = Installed::on(plane.await?, CLOSED_PORT).await?;
+    let further = ",resourcequota-controller";
+    let _manager = installed
+        .plane
+        .start_controller_manager_with(further)
+        .await?;
+    let pods = installed.objects.api("v1", "Pod", NAMESPACE).await?;
+    wait_for("two replicas", PATIENCE, async || {
+        let found = pods.list(&ListParams::default()).await?.items.len();
+        ensure!(found == 2, "{found} pods");
+        Ok(())
+    })
+    .await?;
+    let quotas = installed.objects.api("v1", "ResourceQuota", NAMESPACE);
+    quotas
+        .await?
+        .delete("muster-critical-pods", &DeleteParams::default())
+        .await?;
+    let mut further = pods.list(&ListParams::default()).await?.items.remove(0);
+    further.metadata = ObjectMeta {
+        name: Some("further".to_owned()),
+        ..ObjectMeta::default()
+    };
+    let dry_run = PostParams {
+        dry_run: true,
+        ..PostParams::default()
+    };
+    wait_for(
+        "the apiserver to want a quota",
+        PATIENCE,
+        async || match pods.create(&dry_run, &further).await {
+            Ok(_) => bail!("admitted without a quota"),
+            Err(error) => wants_a_quota(&error.to_string()),
+        },
+    )
+    .await
+}
+
+fn wants_a_quota(said: &str) -> Result<()> {
+    ensure!(
+        said.contains("insufficient quota to match these scopes"),
+        "{said}"
+    );
     Ok(())
 }
 

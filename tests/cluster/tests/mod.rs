@@ -140,7 +140,7 @@ pub fn all() -> Vec<Test> {
         test(policies::the_table_holds_on_1_35).with(&KUBERNETES_1_35),
         test(policies::the_largest_jobset_is_within_the_cost_of_an_expression),
         test(policies::what_asks_for_no_gang_is_not_looked_at),
-        test(install::everything_in_the_manifests_is_accepted),
+        test(install::replicas_are_created_where_a_quota_must_allow_their_priority),
         test(install::objects_without_a_gang_never_reach_muster),
         test(install::objects_with_a_gang_are_refused_while_muster_is_down),
         test(install::the_system_is_spared_even_with_a_gang),

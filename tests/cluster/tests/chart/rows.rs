@@ -102,7 +102,10 @@ pub const ROWS: &[Row] = &[
     row(
         "priorityClassName",
         r#"priorityClassName="""#,
-        &["Deployment muster /spec/template/spec/priorityClassName is gone"],
+        &[
+            "Deployment muster /spec/template/spec/priorityClassName is gone",
+            "ResourceQuota muster-critical-pods is gone",
+        ],
     ),
     row(
         "resources.requests.cpu",
