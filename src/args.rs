@@ -49,7 +49,8 @@ pub enum Command {
   muster check manifests/ --require-gang -o github
   kustomize build . | muster check - -o json
 
-Exit status: 0 everything is admitted, 1 something is refused, 2 a file cannot be read.")]
+Exit status: 0 everything is admitted, 1 something is refused, 2 a file cannot be read, or there is
+nothing to check where gangs are required.")]
     Check(Check),
 
     /// Print what a cluster would get: the stamped workload, a linked child per gang, and the

@@ -131,6 +131,42 @@ fn check_tells_what_has_no_gang_and_refuses_it_when_one_is_required() {
     assert_eq!(run(&["check", "--require-gang", GOOD]).0, Some(0));
 }
 
+/// A template of theirs may ask for a gang, and silence would read as if it was checked.
+#[test]
+fn check_names_what_asks_for_a_gang_and_cannot_be_checked() {
+    let ray = "manifests/samples/raycluster.yaml";
+    let (code, out, err) = run(&["check", GOOD, ray]);
+    assert_eq!((code, err.as_str()), (Some(0), ""));
+    insta::assert_snapshot!("check-unchecked", out);
+    let (_, out, _) = run(&["check", "-o", "github", ray]);
+    assert!(out.starts_with("::warning::manifests/samples/ray"), "{out}");
+    let (_, out, err) = run(&["check", "-o", "json", GOOD, ray]);
+    let reports: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(reports.as_array().unwrap().len(), 1);
+    assert!(err.contains("not checked"), "{err}");
+    // A selector with such a key asks for nothing.
+    let file = tempfile::NamedTempFile::with_suffix(".yaml").unwrap();
+    let service = "{apiVersion: v1, kind: Service, metadata: {name: ring}, \
+                   spec: {selector: {muster.dev/gang: ring}}}";
+    std::fs::write(file.path(), service).unwrap();
+    let (_, out, _) = run(&["check", file.path().to_str().unwrap()]);
+    assert!(!out.contains("not checked"), "{out}");
+}
+
+/// As when the program before it in a pipe has failed.
+#[test]
+fn check_that_requires_gangs_exits_2_when_there_is_nothing_to_check() {
+    let empty = tempfile::NamedTempFile::with_suffix(".yaml").unwrap();
+    let empty = empty.path().to_str().unwrap();
+    let (code, out, _) = run(&["check", "--require-gang", empty]);
+    assert_eq!(code, Some(2), "{out}");
+    assert!(out.starts_with("nothing to check: "), "{out}");
+    let (code, out, err) = run(&["check", "--require-gang", "-o", "json", empty]);
+    assert_eq!((code, out.trim()), (Some(2), "[]"));
+    assert!(err.starts_with("nothing to check: "), "{err}");
+    assert_eq!(run(&["check", empty]).0, Some(0));
+}
+
 #[test]
 fn render_refuses_what_an_apiserver_would_not_decode() {
     for (file, said) in [

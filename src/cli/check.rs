@@ -52,7 +52,7 @@ pub enum Verdict {
     Admitted = 0,
     /// At least one object is refused.
     Refused = 1,
-    /// A file could not be read.
+    /// A file could not be read, or there was nothing to check where gangs are required.
     Trouble = 2,
 }
 
@@ -86,7 +86,7 @@ pub fn run(
             let report = match check_found(source, found, gangless, cluster) {
                 Ok(report) => report,
                 Err(skipped) => {
-                    count.skip(&skipped);
+                    count.skip(&source.name, &skipped);
                     continue;
                 }
             };
@@ -100,6 +100,20 @@ pub fn run(
     }
     if count.refused > 0 {
         verdict = verdict.max(Verdict::Refused);
+    }
+    // What was to be checked is missing, as when the program before it in a pipe has failed.
+    if count.is_empty() && gangless == Gangless::Refused {
+        verdict = Verdict::Trouble;
+        if matches!(format, Format::Json | Format::Sarif) {
+            count.summary(err)?;
+        }
+    }
+    for what in count.unchecked() {
+        match format {
+            Format::Text => writeln!(out, "{}", printable(&what))?,
+            Format::Github => write!(out, "{}", github::warning(&what))?,
+            Format::Json | Format::Sarif => writeln!(err, "{}", printable(&what))?,
+        }
     }
     match format {
         Format::Text => {

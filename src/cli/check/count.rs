@@ -8,6 +8,7 @@ use serde_json::Value;
 use super::super::one_of;
 use super::super::terminal::printable;
 use super::Report;
+use crate::gang::keys;
 use crate::workload::object;
 
 /// What was found so far.
@@ -18,6 +19,8 @@ pub(super) struct Count {
     gangs: u64,
     /// The kinds that Muster does not handle.
     skipped: BTreeSet<String>,
+    /// Objects of such kinds that ask Muster for something.
+    unchecked: Vec<String>,
 }
 
 impl Count {
@@ -29,12 +32,33 @@ impl Count {
         self.gangs = self.gangs.saturating_add(report.gang_count);
     }
 
-    pub(super) fn skip(&mut self, object: &Value) {
-        self.skipped.insert(kind(object));
+    pub(super) fn skip(&mut self, file: &str, object: &Value) {
+        let kind = kind(object);
+        if asks(object) {
+            let name = object["metadata"]["name"].as_str().unwrap_or_default();
+            self.unchecked.push(format!("{file}: {kind} {name}"));
+        }
+        self.skipped.insert(kind);
+    }
+
+    /// What to say of objects that ask Muster for something and cannot be checked.
+    pub(super) fn unchecked(&self) -> impl Iterator<Item = String> {
+        let unchecked = self.unchecked.iter();
+        unchecked.map(|what| {
+            format!(
+                "{what}: not checked: it is of no kind that Muster reads, and what its templates \
+                 declare is judged when its pods are created"
+            )
+        })
+    }
+
+    /// Whether there was no object that could be checked.
+    pub(super) fn is_empty(&self) -> bool {
+        self.admitted + self.refused == 0
     }
 
     pub(super) fn summary(&self, out: &mut dyn Write) -> std::io::Result<()> {
-        if self.admitted + self.refused == 0 {
+        if self.is_empty() {
             let skipped: Vec<&str> = self.skipped.iter().map(String::as_str).collect();
             let only = match &skipped[..] {
                 [] => String::new(),
@@ -62,5 +86,25 @@ impl Count {
 fn kind(object: &Value) -> String {
     let text = |key: &str| object[key].as_str().unwrap_or_default();
     let kind = format!("{} {}", text("apiVersion"), text("kind"));
-    kind.trim().to_owned()
+    match kind.trim() {
+        "" => "what is no object of an API".to_owned(),
+        kind => kind.to_owned(),
+    }
+}
+
+/// Whether an object asks Muster for something, itself or in a template of pods in it. A selector
+/// that names a key of Muster's asks for nothing.
+fn asks(value: &Value) -> bool {
+    match value {
+        Value::Object(fields) => {
+            let metadata = fields.get("metadata");
+            let keyed = |of: &str| {
+                let keys = metadata.and_then(|metadata| metadata[of].as_object());
+                keys.is_some_and(|keys| keys.keys().any(|key| key.starts_with(keys::PREFIX)))
+            };
+            keyed("annotations") || keyed("labels") || fields.values().any(asks)
+        }
+        Value::Array(items) => items.iter().any(asks),
+        _ => false,
+    }
 }
