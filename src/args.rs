@@ -47,7 +47,7 @@ pub enum Command {
   muster check train.yaml
   muster check manifests/ --scheduler volcano
   muster check manifests/ --require-gang -o github
-  kustomize build . | muster check - -o json
+  kustomize build . | muster check - --stdin-name kustomization.yaml -o sarif
 
 Exit status: 0 everything is admitted, 1 something is refused, 2 a file cannot be read, or there is
 nothing to check where gangs are required.")]
@@ -264,6 +264,10 @@ pub struct Target {
     /// Kubeconfig of the cluster; without it, the one that kubectl would use
     #[arg(long, value_name = "FILE")]
     pub kubeconfig: Option<PathBuf>,
+
+    /// Context of the kubeconfig; without it, the current one
+    #[arg(long, value_name = "NAME")]
+    pub context: Option<String>,
 }
 
 /// The options of `muster wait`.
@@ -332,6 +336,11 @@ pub struct Files {
     /// Manifest files, directories to walk, or - for standard input
     #[arg(required = true, value_name = "FILE|DIR|-")]
     pub paths: Vec<PathBuf>,
+
+    /// The file that standard input stands for, as results name it: -o sarif and -o github have no
+    /// place for those of -
+    #[arg(long, value_name = "FILE")]
+    pub stdin_name: Option<String>,
 }
 
 /// What is taken for granted about a cluster that nobody has looked at.

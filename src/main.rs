@@ -52,16 +52,16 @@ fn is_broken_pipe(error: &(dyn std::error::Error + 'static)) -> bool {
 fn run(command: Command) -> Result<ExitCode, Box<dyn std::error::Error>> {
     match command {
         Command::Check(args) => with_output(|out, err| {
-            let (paths, cluster) = (&args.files.paths, &args.cluster.snapshot());
+            let cluster = &args.cluster.snapshot();
             let gangless = match args.require_gang {
                 true => Gangless::Refused,
                 false => Gangless::Admitted,
             };
-            check::run(paths, args.output, gangless, cluster, out, err)
+            check::run(&args.files, args.output, gangless, cluster, out, err)
         }),
         Command::Render(args) => with_output(|out, err| {
-            let (paths, cluster) = (&args.files.paths, &args.cluster.snapshot());
-            render::run(paths, args.output, cluster, out, err)
+            let cluster = &args.cluster.snapshot();
+            render::run(&args.files, args.output, cluster, out, err)
         }),
         Command::Schedulers => {
             write!(std::io::stdout(), "{}", schedulers::table())?;
@@ -79,7 +79,14 @@ fn run(command: Command) -> Result<ExitCode, Box<dyn std::error::Error>> {
             let verdict = one_thread()?.block_on(verify::run(&args, &mut std::io::stdout()))?;
             Ok(ExitCode::from(verdict as u8))
         }
-        Command::Wait(args) => Ok(one_thread()?.block_on(wait::run(&args))?),
+        Command::Wait(args) => {
+            let runtime = one_thread()?;
+            let ended = runtime.block_on(wait::run(&args));
+            // A name that nobody answers for must not hold up a pod whose barrier is open: a lookup cannot
+            // be cancelled, and dropping the runtime would wait for it.
+            runtime.shutdown_background();
+            Ok(ended?)
+        }
         Command::Serve(args) => {
             server::log::init(args.log_format);
             let runtime = runtime()?;
@@ -140,8 +147,7 @@ fn change_crd(args: Crd) -> Result<ExitCode, Box<dyn std::error::Error>> {
         (_, true) => Mode::Watch,
         _ => Mode::Once,
     };
-    let kubeconfig = target.kubeconfig.as_deref();
-    runtime()?.block_on(crd::run(wish, mode, kubeconfig, &mut std::io::stdout()))?;
+    runtime()?.block_on(crd::run(wish, mode, &target, &mut std::io::stdout()))?;
     Ok(ExitCode::SUCCESS)
 }
 

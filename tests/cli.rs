@@ -91,6 +91,109 @@ fn check_prints_workflow_commands_for_github() {
     assert!(printed.contains(command), "{printed}");
 }
 
+/// What the schema of SARIF 2.1.0 requires, and GitHub of a result: a rule and a place.
+fn is_sarif(log: &Value) {
+    assert_eq!(log["version"], "2.1.0");
+    let runs = log["runs"].as_array().unwrap();
+    assert_eq!(runs.len(), 1);
+    let driver = &runs[0]["tool"]["driver"];
+    assert!(driver["name"].is_string(), "{driver}");
+    let rules = driver["rules"].as_array().unwrap();
+    for rule in rules {
+        assert!(rule["shortDescription"]["text"].is_string(), "{rule}");
+    }
+    let results = runs[0]["results"].as_array().unwrap();
+    assert!(!results.is_empty());
+    for result in results {
+        let index = result["ruleIndex"].as_u64().unwrap() as usize;
+        assert_eq!(rules[index]["id"], result["ruleId"]);
+        let levels = ["none", "note", "warning", "error"];
+        assert!(levels.contains(&result["level"].as_str().unwrap()));
+        assert!(!result["message"]["text"].as_str().unwrap().is_empty());
+        let places = result["locations"].as_array().unwrap();
+        assert_eq!(places.len(), 1, "{result}");
+        let place = &places[0]["physicalLocation"];
+        let uri = place["artifactLocation"]["uri"].as_str().unwrap();
+        assert!(!uri.contains(':') && !uri.starts_with('/'), "{uri}");
+        assert!(place["region"]["startLine"].as_u64() >= Some(1), "{place}");
+        assert!(
+            place["region"]["startColumn"].as_u64() >= Some(1),
+            "{place}"
+        );
+    }
+    for run in runs {
+        for call in run["invocations"].as_array().unwrap() {
+            assert!(call["executionSuccessful"].is_boolean(), "{call}");
+        }
+    }
+}
+
+/// Runs with a text as standard input.
+fn fed(args: &[&str], text: &str) -> (Option<i32>, String) {
+    let mut child = muster(args)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    stdin.write_all(text.as_bytes()).unwrap();
+    drop(stdin);
+    let output = child.wait_with_output().unwrap();
+    (
+        output.status.code(),
+        String::from_utf8(output.stdout).unwrap(),
+    )
+}
+
+/// `kustomize build | muster check -` in a workflow: what stands for the input has the results.
+#[test]
+fn standard_input_may_stand_for_a_file() {
+    let bad = std::fs::read_to_string(BAD).unwrap();
+    let named = ["check", "-", "--stdin-name", "overlays/prod.yaml", "-o"];
+    let (code, out) = fed(&[&named[..], &["sarif"]].concat(), &bad);
+    assert_eq!(code, Some(1));
+    let log: Value = serde_json::from_str(&out).unwrap();
+    is_sarif(&log);
+    let place = &log["runs"][0]["results"][0]["locations"][0]["physicalLocation"];
+    assert_eq!(place["artifactLocation"]["uri"], "overlays/prod.yaml");
+    let (_, out) = fed(&[&named[..], &["github"]].concat(), &bad);
+    assert!(
+        out.starts_with("::error file=overlays/prod.yaml,line="),
+        "{out}"
+    );
+    let (_, out) = fed(&[&named[..], &["json"]].concat(), &bad);
+    let reports: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(reports[0]["file"], "overlays/prod.yaml");
+}
+
+#[test]
+fn warnings_have_a_place_for_scripts() {
+    let reports = json(&["check", "-o", "json", OFF]);
+    let warning = &reports[0]["warnings"][0];
+    assert!(warning["message"].is_string(), "{warning}");
+    assert!(warning["line"].as_u64() > Some(1), "{warning}");
+    assert!(warning["column"].as_u64() >= Some(1), "{warning}");
+}
+
+/// `muster crd extend` adds it: whoever has not run it is told so, and the others may use it.
+#[test]
+fn a_field_of_an_extended_crd_passes_with_a_warning() {
+    let jobset = "{apiVersion: jobset.x-k8s.io/v1alpha2, kind: JobSet, metadata: {name: a},\n\
+                  spec: {gangConfig: {gangMode: Gang}, replicatedJobs: [{name: w, template: {spec:\n\
+                  {template: {spec: {containers: [{name: a, image: b}]}}}}}]}}";
+    let (code, out) = fed(&["check", "-o", "json", "-"], jobset);
+    assert_eq!(code, Some(0), "{out}");
+    let reports: Value = serde_json::from_str(&out).unwrap();
+    let warning = &reports[0]["warnings"][0];
+    let said = warning["message"].as_str().unwrap();
+    assert!(
+        said.starts_with("spec.gangConfig: the cluster's JobSet CRD has"),
+        "{said}"
+    );
+    assert!(said.contains("`muster crd extend`"), "{said}");
+    assert_eq!(warning["line"], 2);
+}
+
 #[test]
 fn check_prints_sarif_for_code_scanning() {
     let (code, out, err) = run(&["check", "-o", "sarif", GOOD, BAD, OFF]);
@@ -102,11 +205,7 @@ fn check_prints_sarif_for_code_scanning() {
         out.replace(&version, "\"version\": \"<own>\"")
     );
     let log: Value = serde_json::from_str(&out).unwrap();
-    let driver = &log["runs"][0]["tool"]["driver"];
-    for result in log["runs"][0]["results"].as_array().unwrap() {
-        let index = result["ruleIndex"].as_u64().unwrap() as usize;
-        assert_eq!(driver["rules"][index]["id"], result["ruleId"]);
-    }
+    is_sarif(&log);
     let unread = json(&["check", "-o", "sarif", "fixtures/nowhere.yaml", GOOD]);
     let told = &unread["runs"][0]["invocations"][0];
     assert_eq!(told["executionSuccessful"], false);
@@ -139,11 +238,23 @@ fn check_names_what_asks_for_a_gang_and_cannot_be_checked() {
     assert_eq!((code, err.as_str()), (Some(0), ""));
     insta::assert_snapshot!("check-unchecked", out);
     let (_, out, _) = run(&["check", "-o", "github", ray]);
-    assert!(out.starts_with("::warning::manifests/samples/ray"), "{out}");
-    let (_, out, err) = run(&["check", "-o", "json", GOOD, ray]);
+    let command = "::warning file=manifests/samples/raycluster.yaml,line=";
+    assert!(out.starts_with(command), "{out}");
+    let (code, out, err) = run(&["check", "-o", "json", GOOD, ray]);
+    assert_eq!((code, err.as_str()), (Some(0), ""));
     let reports: Value = serde_json::from_str(&out).unwrap();
-    assert_eq!(reports.as_array().unwrap().len(), 1);
-    assert!(err.contains("not checked"), "{err}");
+    assert_eq!(reports[0]["checked"], true);
+    let unchecked = &reports[1];
+    assert_eq!(
+        (&unchecked["checked"], &unchecked["kind"]),
+        (&false.into(), &"RayCluster".into())
+    );
+    let said = unchecked["warnings"][0]["message"].as_str().unwrap();
+    assert!(said.starts_with("not checked: "), "{said}");
+    assert!(unchecked["warnings"][0]["line"].as_u64() >= Some(1));
+    let log = json(&["check", "-o", "sarif", ray]);
+    assert_eq!(log["runs"][0]["results"][0]["ruleId"], "NotChecked");
+    is_sarif(&log);
     // A selector with such a key asks for nothing.
     let file = tempfile::NamedTempFile::with_suffix(".yaml").unwrap();
     let service = "{apiVersion: v1, kind: Service, metadata: {name: ring}, \
@@ -177,6 +288,31 @@ fn render_refuses_what_an_apiserver_would_not_decode() {
         assert_eq!((code, out.as_str()), (Some(1), ""), "{err}");
         assert!(err.contains(said), "{err}");
     }
+}
+
+/// Pinned by digest where it is given one, as the cluster's own flags would have it.
+#[test]
+fn render_shows_the_container_of_a_start_barrier_as_it_is_configured() {
+    let sample = "fixtures/rules/barrier-with-a-gang.yaml";
+    let image = format!("registry.example/muster@sha256:{}", "0f".repeat(32));
+    let flags = ["--wait-image", &image, "--wait-pull-policy", "IfNotPresent"];
+    let documents = json(&[&["render", sample, "-o", "json"], &flags[..]].concat());
+    let containers = |kind: &str, path: &str| {
+        let mut documents = documents.as_array().unwrap().iter();
+        let found = documents.find(|document| document["kind"] == kind).unwrap();
+        found.pointer(path).unwrap().clone()
+    };
+    for (kind, path) in [
+        ("Job", "/spec/template/spec/initContainers/0"),
+        ("Pod", "/spec/initContainers/0"),
+    ] {
+        let container = containers(kind, path);
+        assert_eq!(container["name"], "group-scheduling-init", "{kind}");
+        assert_eq!(container["image"], image.as_str(), "{kind}");
+        assert_eq!(container["imagePullPolicy"], "IfNotPresent", "{kind}");
+    }
+    let (code, _, err) = run(&["render", sample, "--wait-pull-policy", "Sometimes"]);
+    assert_eq!(code, Some(2), "{err}");
 }
 
 /// What Muster writes is no misspelt field: its own output passes.
@@ -238,6 +374,93 @@ fn check_walks_directories() {
     let (code, _, err) = run(&["check", "src"]);
     assert_eq!(code, Some(2));
     assert!(err.contains("no .yaml"), "{err}");
+}
+
+/// As `kubectl apply -f` follows them.
+#[test]
+fn check_follows_links_in_a_directory() {
+    let (dir, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let link = |to: &std::path::Path, name: &str| {
+        std::os::unix::fs::symlink(to, dir.path().join(name)).unwrap();
+    };
+    std::fs::copy(GOOD, elsewhere.path().join("good.yaml")).unwrap();
+    std::fs::copy(BAD, elsewhere.path().join("bad.yaml")).unwrap();
+    link(&elsewhere.path().join("bad.yaml"), "linked.yaml");
+    link(elsewhere.path(), "folder");
+    // A folder inside itself ends.
+    link(dir.path(), "circle");
+    let (code, out, err) = run(&["check", dir.path().to_str().unwrap()]);
+    assert_eq!((code, err.as_str()), (Some(1), ""));
+    assert!(out.contains("linked.yaml: JobSet"), "{out}");
+    assert!(out.contains("1 admitted, 2 refused"), "{out}");
+    link(&elsewhere.path().join("nothing.yaml"), "broken.yaml");
+    link(&elsewhere.path().join("nothing"), "of-no-interest");
+    let (code, _, err) = run(&["check", dir.path().to_str().unwrap()]);
+    assert_eq!(code, Some(2));
+    assert!(err.contains("broken.yaml: No such file"), "{err}");
+    assert!(!err.contains("of-no-interest"), "{err}");
+}
+
+/// The last of two keys would win otherwise, and be checked alone.
+#[test]
+fn a_key_twice_in_json_is_an_error_in_lists_and_streams() {
+    let job = |keys: &str| {
+        format!(
+            "{{\"apiVersion\": \"batch/v1\", \"kind\": \"Job\", \"metadata\": {{\"name\": \"a\"}},\n\
+             \"spec\": {{{keys}\"template\": {{\"spec\": {{\"restartPolicy\": \"Never\", \"containers\":\n\
+             [{{\"name\": \"a\", \"image\": \"b\"}}]}}}}}}}}"
+        )
+    };
+    let (good, bad) = (job(""), job("\"parallelism\": 1, \"parallelism\": 2, "));
+    let list = format!("{{\"kind\": \"List\", \"items\": [{good},\n{bad}]}}");
+    let (code, out) = fed(&["check", "-"], &list);
+    assert_eq!(code, Some(2), "{out}");
+    let said = "not readable as YAML: line 5, column 40: key \"parallelism\" already set in map";
+    assert!(out.contains(said), "{out}");
+    assert!(out.contains("1 admitted, 1 refused"), "{out}");
+    let (code, out) = fed(&["check", "-"], &format!("{good}\n{bad}\n"));
+    assert_eq!(code, Some(2), "{out}");
+    assert!(out.contains(said.split_once(": line").unwrap().0), "{out}");
+    assert!(out.contains("key \"parallelism\" already set"), "{out}");
+    assert!(out.contains("1 admitted, 1 refused"), "{out}");
+    // One value alone is read as YAML.
+    let (code, out) = fed(&["check", "-"], &bad);
+    assert_eq!(code, Some(2), "{out}");
+    assert!(out.contains("key \"parallelism\" already set"), "{out}");
+}
+
+#[test]
+fn an_item_that_is_too_deep_is_an_error() {
+    let deep = format!("{}1{}", "[".repeat(200), "]".repeat(200));
+    let item = format!("{{\"apiVersion\": \"batch/v1\", \"kind\": \"Job\", \"spec\": {deep}}}");
+    let list = format!("{{\"kind\": \"List\", \"items\": [\n{item}]}}");
+    let (code, out) = fed(&["check", "-"], &list);
+    assert_eq!(code, Some(2), "{out}");
+    assert!(out.contains("line 2, column "), "{out}");
+    assert!(out.contains("recursion limit exceeded"), "{out}");
+}
+
+/// A patch is a part of an object, of which much is missing.
+#[test]
+fn a_patch_of_a_kustomization_is_not_taken_for_an_object() {
+    let dir = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| std::fs::write(dir.path().join(name), text).unwrap();
+    let kustomization = "resources: [job.yaml]\npatches:\n- path: more.yaml\n- patch: '[]'\n  \
+                         target: {kind: Job}\n";
+    let patch = "{apiVersion: batch/v1, kind: Job, metadata: {name: a}, spec: {parallelism: 3}}";
+    write("kustomization.yaml", kustomization);
+    write("more.yaml", patch);
+    std::fs::copy(GOOD, dir.path().join("job.yaml")).unwrap();
+    let (code, out, err) = run(&["check", dir.path().to_str().unwrap()]);
+    assert_eq!((code, err.as_str()), (Some(0), ""), "{out}");
+    assert!(
+        out.contains("more.yaml: document 1: not checked: a kustom"),
+        "{out}"
+    );
+    assert!(out.contains("1 admitted, 0 refused"), "{out}");
+    // By its name it is checked as it is.
+    let file = dir.path().join("more.yaml");
+    assert_eq!(run(&["check", file.to_str().unwrap()]).0, Some(1));
 }
 
 #[test]

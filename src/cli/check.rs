@@ -3,7 +3,6 @@
 mod count;
 
 use std::io::Write;
-use std::path::PathBuf;
 
 use serde_json::Value;
 
@@ -16,6 +15,7 @@ use super::report::{BarrierReport, ErrorReport, GangReport, WarningReport, githu
 use super::strict;
 use super::terminal::printable;
 use super::yaml::YamlError;
+use crate::args::Files;
 use crate::gang::{FieldError, FieldPath};
 use crate::scheduler::Snapshot;
 use crate::workload::{Kind, Life, Object, Unasked};
@@ -58,7 +58,7 @@ pub enum Verdict {
 
 /// Checks files and directories and prints what was found.
 pub fn run(
-    paths: &[PathBuf],
+    files: &Files,
     format: Format,
     gangless: Gangless,
     cluster: &Snapshot,
@@ -66,8 +66,8 @@ pub fn run(
     err: &mut dyn Write,
 ) -> std::io::Result<Verdict> {
     let cluster = &admit::remembering(cluster);
-    let (sources, errors) = files::read(paths);
-    let unread: Vec<String> = errors.iter().map(ToString::to_string).collect();
+    let read = files::read(&files.paths, files.stdin_name.as_deref());
+    let unread: Vec<String> = read.errors.iter().map(ToString::to_string).collect();
     let mut verdict = Verdict::Admitted;
     for error in &unread {
         match format {
@@ -78,7 +78,15 @@ pub fn run(
     }
     let mut reports = Vec::new();
     let mut count = Count::default();
-    for source in &sources {
+    for patch in &read.patches {
+        let report = unchecked_patch(&patch.display().to_string());
+        match format {
+            Format::Text => write!(out, "{}", report.to_text(""))?,
+            Format::Github => write!(out, "{}", github::commands(&report))?,
+            Format::Json | Format::Sarif => reports.push(report),
+        }
+    }
+    for source in &read.sources {
         for found in files::objects(source) {
             if found.is_err() {
                 verdict = Verdict::Trouble;
@@ -86,7 +94,7 @@ pub fn run(
             let report = match check_found(source, found, gangless, cluster) {
                 Ok(report) => report,
                 Err(skipped) => {
-                    count.skip(&source.name, &skipped);
+                    count.skip(&skipped);
                     continue;
                 }
             };
@@ -106,13 +114,6 @@ pub fn run(
         verdict = Verdict::Trouble;
         if matches!(format, Format::Json | Format::Sarif) {
             count.summary(err)?;
-        }
-    }
-    for what in count.unchecked() {
-        match format {
-            Format::Text => writeln!(out, "{}", printable(&what))?,
-            Format::Github => write!(out, "{}", github::warning(&what))?,
-            Format::Json | Format::Sarif => writeln!(err, "{}", printable(&what))?,
         }
     }
     match format {
@@ -161,7 +162,38 @@ fn check_found(
             Ok(report)
         }
         Named::Wrong(errors) => Ok(misnamed(&source.name, &found, &errors)),
+        Named::Other if count::asks(&found.value) => Ok(unchecked(&source.name, &found)),
         Named::Other => Err(found.value),
+    }
+}
+
+/// A part of an object.
+fn unchecked_patch(file: &str) -> Report {
+    let warning = WarningReport {
+        text:
+            "not checked: a kustomization uses it as a patch; check what `kustomize build` prints"
+                .to_owned(),
+        position: (1, 1).into(),
+    };
+    Report {
+        checked: false,
+        warnings: vec![warning],
+        ..empty(file)
+    }
+}
+
+/// An object of another kind that asks Muster for something.
+fn unchecked(file: &str, found: &Found<'_>) -> Report {
+    let warning = WarningReport {
+        text: "not checked: it is of no kind that Muster reads, and what its templates declare is \
+               judged when its pods are created"
+            .to_owned(),
+        position: found.position("").into(),
+    };
+    Report {
+        checked: false,
+        warnings: vec![warning],
+        ..named(file, found)
     }
 }
 
@@ -179,17 +211,22 @@ fn unreadable(file: &str, error: &YamlError) -> Report {
 
 /// An object of a kind that there is not.
 fn misnamed(file: &str, found: &Found<'_>, errors: &[FieldError]) -> Report {
+    let mut report = named(file, found);
+    refuse(&mut report, found, errors);
+    report
+}
+
+/// A report with what an object calls itself.
+fn named(file: &str, found: &Found<'_>) -> Report {
     let text = |value: &Value| value.as_str().map(str::to_owned);
     let metadata = &found.value["metadata"];
-    let mut report = Report {
+    Report {
         document: found.document,
         kind: text(&found.value["kind"]).unwrap_or_else(|| "object".to_owned()),
         namespace: text(&metadata["namespace"]).unwrap_or_else(|| "default".to_owned()),
         name: text(&metadata["name"]).unwrap_or_default(),
         ..empty(file)
-    };
-    refuse(&mut report, found, errors);
-    report
+    }
 }
 
 fn no_gang() -> FieldError {
@@ -214,6 +251,7 @@ fn empty(file: &str) -> Report {
         kind: String::new(),
         namespace: String::new(),
         name: String::new(),
+        checked: true,
         allowed: true,
         errors: Vec::new(),
         warnings: Vec::new(),
@@ -231,16 +269,18 @@ fn check_object(file: &str, kind: &'static Kind, found: &Found<'_>, cluster: &Sn
         ..empty(file)
     };
     match strict::create(kind, &found.value, cluster) {
-        Ok(admitted) => {
+        Ok(checked) => {
+            let extension = checked.extension();
+            let admitted = checked.admitted;
             report.namespace.clone_from(&admitted.namespace);
             report.name.clone_from(&admitted.name);
-            let warnings = admitted.warnings.iter();
+            let warnings = extension.iter().chain(&admitted.warnings);
             report.warnings = warnings.map(|text| warning(text, found)).collect();
             refuse(&mut report, found, &admitted.errors);
             if report.allowed {
                 admit::remember(&admitted, cluster);
                 fill_in(&mut report, &admitted, cluster);
-                report.barrier = barrier(&admitted);
+                report.barrier = barrier(&admitted, cluster);
             }
         }
         Err(error) => {
@@ -253,7 +293,7 @@ fn check_object(file: &str, kind: &'static Kind, found: &Found<'_>, cluster: &Sn
 }
 
 /// The start barrier of an admitted object.
-fn barrier(admitted: &Admitted) -> Option<BarrierReport> {
+fn barrier(admitted: &Admitted, cluster: &Snapshot) -> Option<BarrierReport> {
     let text = admitted.object.to_string();
     let object = Object::read(admitted.kind, &text);
     let workload = object.workload()?;
@@ -261,7 +301,8 @@ fn barrier(admitted: &Admitted) -> Option<BarrierReport> {
         return None;
     }
     let plan = workload.read(Unasked::NoGang).plan;
-    plan.barrier.as_ref().map(BarrierReport::new)
+    let barrier = plan.barrier.as_ref()?;
+    Some(BarrierReport::new(barrier, &cluster.wait))
 }
 
 /// Fills in the gangs of an admitted object.

@@ -5,6 +5,8 @@ use std::path::Path;
 use kube::Client;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 
+use super::proxy;
+use crate::args::Target;
 use crate::controller::inspect::unseen::reason;
 
 /// Why there is no connection.
@@ -67,7 +69,7 @@ impl Cluster {
 /// serving on a laptop must not reconcile whatever cluster that points at.
 pub(crate) async fn server(kubeconfig: Option<&Path>) -> Result<Option<Client>, ConnectError> {
     match kubeconfig {
-        Some(path) => client(from_file(path).await?).map(Some),
+        Some(path) => client(from_file(path, KubeConfigOptions::default()).await?).map(Some),
         None if std::env::var_os("KUBERNETES_SERVICE_HOST").is_some() => {
             let config = kube::Config::incluster();
             client(config.map_err(|source| ConnectError::InCluster(Box::new(source)))?).map(Some)
@@ -76,11 +78,21 @@ pub(crate) async fn server(kubeconfig: Option<&Path>) -> Result<Option<Client>, 
     }
 }
 
-/// The cluster that a person means: the file they name, else what kubectl would use.
-pub(crate) async fn user(kubeconfig: Option<&Path>) -> Result<Cluster, ConnectError> {
-    let config = match kubeconfig {
-        Some(path) => from_file(path).await?,
-        None => kube::Config::infer()
+/// The cluster that a person means: the file and the context that they name, else what kubectl would
+/// use.
+pub(crate) async fn user(target: &Target) -> Result<Cluster, ConnectError> {
+    let unusable = |source| ConnectError::Kubeconfig(Box::new(source));
+    let options = KubeConfigOptions {
+        context: target.context.clone(),
+        ..KubeConfigOptions::default()
+    };
+    let config = match (&target.kubeconfig, &target.context) {
+        (Some(path), _) => from_file(path, options).await?,
+        // Those of a pod have no contexts.
+        (None, Some(_)) => kube::Config::from_kubeconfig(&options)
+            .await
+            .map_err(unusable)?,
+        (None, None) => kube::Config::infer()
             .await
             .map_err(|source| ConnectError::None(Box::new(source)))?,
     };
@@ -91,15 +103,17 @@ pub(crate) async fn user(kubeconfig: Option<&Path>) -> Result<Cluster, ConnectEr
     })
 }
 
-async fn from_file(path: &Path) -> Result<kube::Config, ConnectError> {
+async fn from_file(path: &Path, options: KubeConfigOptions) -> Result<kube::Config, ConnectError> {
     let unusable = |source| ConnectError::Kubeconfig(Box::new(source));
     let file = Kubeconfig::read_from(path).map_err(unusable)?;
-    kube::Config::from_custom_kubeconfig(file, &KubeConfigOptions::default())
+    kube::Config::from_custom_kubeconfig(file, &options)
         .await
         .map_err(unusable)
 }
 
-fn client(config: kube::Config) -> Result<Client, ConnectError> {
+fn client(mut config: kube::Config) -> Result<Client, ConnectError> {
+    let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+    config.proxy_url = proxy::for_server(config.proxy_url, &config.cluster_url, variable);
     Client::try_from(config).map_err(|source| ConnectError::Client(Box::new(source)))
 }
 

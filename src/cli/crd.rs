@@ -1,7 +1,6 @@
 //! `muster crd`: add the gang fields to the installed JobSet CRD, keep them there, take them away.
 
 use std::io::Write;
-use std::path::Path;
 use std::time::Duration;
 
 use futures::StreamExt as _;
@@ -15,6 +14,7 @@ use serde_json::Value;
 use super::connect::{self, ConnectError};
 use super::terminal::printable;
 use super::yaml;
+use crate::args::Target;
 use crate::controller::inspect::unseen::reason;
 use crate::workload::jobset::crd::{self, CRD, CrdError};
 
@@ -89,10 +89,10 @@ const OLD_WATCHES: Duration = Duration::from_secs(2);
 pub async fn run(
     wish: Wish,
     mode: Mode,
-    kubeconfig: Option<&Path>,
+    target: &Target,
     out: &mut dyn Write,
 ) -> Result<(), Error> {
-    let client = connect::user(kubeconfig).await?.client;
+    let client = connect::user(target).await?.client;
     if wish == Wish::Revert(InUse::Refuse) {
         let users = users(client.clone()).await?;
         if !users.is_empty() {

@@ -1,13 +1,15 @@
 //! Finding manifests: files, directories walked, standard input; documents and lists flattened.
 
 use std::cell::OnceCell;
-use std::io::Read;
+use std::collections::HashSet;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use super::patches;
 use super::yaml::{self, Document, YamlError};
 
 /// Why a path could not be read.
@@ -40,57 +42,99 @@ pub enum FileError {
 /// One manifest file.
 #[derive(Debug)]
 pub struct Source {
-    /// The name to print: the path, or `-` for standard input.
+    /// The name to print: the path, or what standard input stands for, else `-`.
     pub name: String,
     /// Its content.
     pub text: String,
 }
 
-/// Reads what the user named. Every path that fails is reported; the others are still read.
-pub fn read(paths: &[PathBuf]) -> (Vec<Source>, Vec<FileError>) {
-    let mut sources = Vec::new();
-    let mut errors = Vec::new();
+/// What was read.
+#[derive(Debug, Default)]
+pub struct Read {
+    /// The manifests.
+    pub sources: Vec<Source>,
+    /// Files of directories that are patches, and no objects.
+    pub patches: Vec<PathBuf>,
+    /// What cannot be read.
+    pub errors: Vec<FileError>,
+}
+
+/// Reads what the user named; standard input may stand for a file. Every path that fails is reported;
+/// the others are still read.
+pub fn read(paths: &[PathBuf], stdin_name: Option<&str>) -> Read {
+    let mut read = Read::default();
     for path in paths {
-        match find(path) {
+        match find(path, &mut read.patches) {
             Ok(found) => {
                 for file in found {
-                    match read_one(&file) {
-                        Ok(source) => sources.push(source),
-                        Err(error) => errors.push(error),
+                    match read_one(&file, stdin_name) {
+                        Ok(source) => read.sources.push(source),
+                        Err(error) => read.errors.push(error),
                     }
                 }
             }
-            Err(error) => errors.push(error),
+            Err(error) => read.errors.push(error),
         }
     }
-    (sources, errors)
+    read
 }
 
-fn find(path: &Path) -> Result<Vec<PathBuf>, FileError> {
+/// The manifests at a path. Links in a directory are followed: what is behind them is applied with it.
+fn find(path: &Path, patches: &mut Vec<PathBuf>) -> Result<Vec<PathBuf>, FileError> {
     if !path.is_dir() {
         return Ok(vec![path.to_owned()]);
     }
-    let mut found = Vec::new();
-    for entry in walkdir::WalkDir::new(path).sort_by_file_name() {
-        let entry = entry.map_err(|source| FileError::Walk {
-            path: path.to_owned(),
-            source,
-        })?;
-        let extension = entry.path().extension().and_then(|e| e.to_str());
-        if entry.file_type().is_file() && matches!(extension, Some("yaml" | "yml" | "json")) {
-            found.push(entry.into_path());
+    let (mut found, mut patched) = (Vec::new(), HashSet::new());
+    let entries = walkdir::WalkDir::new(path).follow_links(true);
+    for entry in entries.sort_by_file_name() {
+        if let Ok(entry) = &entry
+            && patches::is_kustomization(entry.path())
+        {
+            patched.extend(patches::of(entry.path()));
+        }
+        match entry {
+            Ok(entry) if entry.file_type().is_file() && is_manifest(entry.path()) => {
+                found.push(entry.into_path());
+            }
+            Ok(_) => {}
+            // A link to a directory that it stands in: all there is walked already.
+            Err(error) if error.loop_ancestor().is_some() => {}
+            // A link to nothing is told when it is read, where a manifest is meant.
+            Err(error) => match error.path().filter(|path| path.is_symlink()) {
+                Some(link) if is_manifest(link) => found.push(link.to_owned()),
+                Some(_) => {}
+                None => {
+                    let path = path.to_owned();
+                    return Err(FileError::Walk {
+                        path,
+                        source: error,
+                    });
+                }
+            },
         }
     }
     if found.is_empty() {
         let path = path.to_owned();
         return Err(FileError::Empty { path });
     }
-    Ok(found)
+    let is_patch = |file: &PathBuf| {
+        let real = file.canonicalize().ok().filter(|_| !patched.is_empty());
+        real.is_some_and(|real| patched.contains(&real))
+    };
+    let (parts, whole) = found.into_iter().partition(is_patch);
+    patches.extend::<Vec<PathBuf>>(parts);
+    Ok(whole)
 }
 
-fn read_one(path: &Path) -> Result<Source, FileError> {
+fn is_manifest(path: &Path) -> bool {
+    let extension = path.extension().and_then(|extension| extension.to_str());
+    matches!(extension, Some("yaml" | "yml" | "json"))
+}
+
+fn read_one(path: &Path, stdin_name: Option<&str>) -> Result<Source, FileError> {
+    let is_stdin = path == Path::new("-");
     let read = || {
-        if path == Path::new("-") {
+        if is_stdin {
             let mut text = String::new();
             std::io::stdin().lock().read_to_string(&mut text)?;
             return Ok(text);
@@ -101,8 +145,9 @@ fn read_one(path: &Path) -> Result<Source, FileError> {
         path: path.to_owned(),
         source,
     })?;
+    let name = stdin_name.filter(|_| is_stdin).map(str::to_owned);
     Ok(Source {
-        name: path.display().to_string(),
+        name: name.unwrap_or_else(|| path.display().to_string()),
         text,
     })
 }
@@ -168,7 +213,7 @@ impl Found<'_> {
 /// list of workloads never stands in memory as values.
 pub fn objects(source: &Source) -> Box<dyn Iterator<Item = Result<Found<'_>, YamlError>> + '_> {
     match json_items(&source.text) {
-        Some(items) => Box::new(items.map(Ok)),
+        Some(items) => Box::new(items),
         None => Box::new(yaml::documents(&source.text).into_iter().flat_map(flatten)),
     }
 }
@@ -205,8 +250,8 @@ fn flatten<'s>(document: Result<Document, YamlError>) -> Vec<Result<Found<'s>, Y
     }
 }
 
-/// The items of a text that is one JSON list, as far as they are objects.
-fn json_items(text: &str) -> Option<impl Iterator<Item = Found<'_>>> {
+/// The items of a text that is one JSON list.
+fn json_items(text: &str) -> Option<impl Iterator<Item = Result<Found<'_>, YamlError>>> {
     #[derive(serde::Deserialize)]
     struct List<'a> {
         kind: String,
@@ -219,18 +264,18 @@ fn json_items(text: &str) -> Option<impl Iterator<Item = Found<'_>>> {
         return None;
     }
     let (mut at, mut line, mut column) = (0, 1, 1);
-    Some(list.items.into_iter().filter_map(move |item| {
+    Some(list.items.into_iter().map(move |item| {
         // Where the item stands: the raw value is a piece of the text.
-        let start = (item.get().as_ptr() as usize).checked_sub(text.as_ptr() as usize)?;
-        for c in text.get(at..start)?.chars() {
+        let start = (item.get().as_ptr() as usize).saturating_sub(text.as_ptr() as usize);
+        for c in text.get(at..start).unwrap_or_default().chars() {
             (line, column) = match c {
                 '\n' => (line + 1, 1),
                 _ => (line, column + 1),
             };
         }
         at = start;
-        Some(Found {
-            value: serde_json::from_str(item.get()).ok()?,
+        Ok(Found {
+            value: yaml::read_json(item.get(), line, column)?,
             document: 0,
             origin: Origin::Item {
                 text: item.get(),

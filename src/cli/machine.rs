@@ -41,6 +41,7 @@ pub(super) fn workload(workload: &Inspected) -> Value {
         "refused": workload.refused,
         "broken": workload.broken,
         "missing": workload.missing,
+        "foreign": workload.foreign,
         "condition": condition,
         "kueueQueue": workload.kueue.as_ref().map(|queued| &queued.queue),
         "next": workload.resume,

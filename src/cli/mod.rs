@@ -13,6 +13,8 @@ pub mod files;
 mod gangs;
 mod kinds;
 mod machine;
+mod patches;
+mod proxy;
 pub mod render;
 mod report;
 pub mod schedulers;

@@ -2,7 +2,6 @@
 
 use std::collections::HashSet;
 use std::io::Write;
-use std::path::PathBuf;
 
 use serde_json::Value;
 
@@ -14,6 +13,7 @@ use super::kinds::{self, Named};
 use super::strict;
 use super::terminal::printable;
 use super::yaml;
+use crate::args::Files;
 use crate::gang::FieldError;
 use crate::scheduler::Snapshot;
 use crate::workload::object;
@@ -31,22 +31,22 @@ pub enum Output {
 
 /// Renders files and prints the documents.
 pub fn run(
-    paths: &[PathBuf],
+    files: &Files,
     output: Output,
     cluster: &Snapshot,
     out: &mut dyn Write,
     err: &mut dyn Write,
 ) -> std::io::Result<Verdict> {
     let cluster = &admit::remembering(cluster);
-    let (sources, errors) = files::read(paths);
+    let read = files::read(&files.paths, files.stdin_name.as_deref());
     let mut verdict = Verdict::Admitted;
-    for error in &errors {
+    for error in &read.errors {
         writeln!(err, "error: {}", printable(&error.to_string()))?;
         verdict = Verdict::Trouble;
     }
     let mut documents = Vec::new();
     let mut seen = HashSet::new();
-    for source in &sources {
+    for source in &read.sources {
         for found in files::objects(source) {
             match render_found(found, cluster) {
                 Ok(Rendered::Documents(rendered, warnings)) => {
@@ -120,7 +120,8 @@ fn render_found(
         Named::Other => return Ok(Rendered::Skipped),
     };
     let trouble = |error: AdmitError| vec![error.to_string()];
-    let admitted = strict::create(kind, &found.value, cluster).map_err(trouble)?;
+    let checked = strict::create(kind, &found.value, cluster).map_err(trouble)?;
+    let admitted = checked.admitted;
     if !admitted.errors.is_empty() {
         return Err(messages(&admitted.errors));
     }

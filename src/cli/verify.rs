@@ -80,7 +80,7 @@ type Answer = Result<Value, String>;
 
 /// Tries, once or until it works or the time is over, and prints the last findings.
 pub async fn run(args: &Verify, out: &mut (dyn Write + Send)) -> Result<Verdict, Error> {
-    let cluster = connect::user(args.target.kubeconfig.as_deref()).await?;
+    let cluster = connect::user(&args.target).await?;
     let client = cluster.client.clone();
     let namespace = namespace(args.namespace.as_deref(), &client);
     let end = Instant::now() + args.timeout.unwrap_or_default();

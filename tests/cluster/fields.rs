@@ -2,11 +2,17 @@
 //! OpenAPI definitions of each Kubernetes that is tested, and the operators' CRDs.
 //!
 //! It makes `src/cli/schema/fields.txt`, by which `muster check` finds fields that an apiserver would
-//! not know. `src/cli/schema/mod.rs` says what a type is. A type of Kubernetes has the fields of all
-//! versions together. A CRD has its fields at its own paths, and a type of its own, named after the
-//! first of these paths, where no other type has exactly these fields.
+//! not know, or miss. `src/cli/schema/mod.rs` says what a type is. A type of Kubernetes has the fields of
+//! all versions together; what is asked of a field is what all of them ask. A CRD has its fields at its
+//! own paths, and a type of its own, named after the first of these paths, where no other type has
+//! exactly these fields. What a CRD asks of the fields of its templates is left out: the operators'
+//! webhooks fill in what Go would write, and of what is made of a template Kubernetes' own type tells.
+
+#[path = "fields/marks.rs"]
+mod marks;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -43,11 +49,13 @@ const KINDS: [(&str, &str); 8] = [
 /// a negative one, and what its controller makes of it is refused.
 const COUNTS: [&str; 3] = ["completions", "parallelism", "replicas"];
 
-/// A CRD: its module and file, and fields that it lacks and some other version of it has.
+/// A CRD: its module and file, fields that it lacks and some other version of it has, and what its
+/// operator makes of its templates.
 struct Crd {
     module: &'static str,
     file: &'static str,
     more: &'static [(&'static str, &'static str)],
+    made: &'static [(&'static str, &'static str)],
 }
 
 /// A field of the proposals for gangs of their own, which Muster reads too.
@@ -65,6 +73,13 @@ const CRDS: [Crd; 2] = [
                 "workloadRef",
             ),
         ],
+        made: &[
+            ("JobSet.spec.replicatedJobs.template", "JobTemplateSpec"),
+            (
+                "JobSet.spec.volumeClaimPolicies.templates",
+                "[]PersistentVolumeClaim",
+            ),
+        ],
     },
     Crd {
         module: "sigs.k8s.io/lws",
@@ -80,10 +95,56 @@ const CRDS: [Crd; 2] = [
                 "workloadRef",
             ),
         ],
+        made: &[
+            (
+                "LeaderWorkerSet.spec.leaderWorkerTemplate.leaderTemplate",
+                "PodTemplateSpec",
+            ),
+            (
+                "LeaderWorkerSet.spec.leaderWorkerTemplate.volumeClaimTemplates",
+                "[]PersistentVolumeClaim",
+            ),
+            (
+                "LeaderWorkerSet.spec.leaderWorkerTemplate.workerTemplate",
+                "PodTemplateSpec",
+            ),
+        ],
     },
 ];
 
-type Fields = BTreeMap<String, String>;
+/// A field, as a line of the table says it.
+#[derive(Debug, Clone, Default, PartialEq)]
+struct Field {
+    of: String,
+    required: bool,
+    values: BTreeSet<String>,
+    /// What a controller makes of it.
+    made: Option<&'static str>,
+    /// Whether `muster crd extend` adds it.
+    added: bool,
+}
+
+impl fmt::Display for Field {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.of)?;
+        if self.required {
+            f.write_str(" required")?;
+        }
+        if !self.values.is_empty() {
+            let values: Vec<&str> = self.values.iter().map(String::as_str).collect();
+            write!(f, " in:{}", values.join(","))?;
+        }
+        if let Some(made) = self.made {
+            write!(f, " makes:{made}")?;
+        }
+        if self.added {
+            f.write_str(" added")?;
+        }
+        Ok(())
+    }
+}
+
+type Fields = BTreeMap<String, Field>;
 
 #[derive(Default)]
 struct Table {
@@ -95,17 +156,21 @@ struct Table {
 /// The text of `fields.txt`.
 pub fn table() -> Result<String> {
     let mut table = Table::default();
+    let mut versions = Vec::new();
     for group in KUBERNETES {
-        let path = module(group, "k8s.io/kubernetes")?.join(SWAGGER);
-        let text = read(&path)?;
-        let swagger: Value = serde_json::from_str(&text).context("not JSON")?;
-        table.kubernetes(&swagger["definitions"])?;
+        let module = module(group, "k8s.io/kubernetes")?;
+        let swagger: Value = serde_json::from_str(&read(&module.join(SWAGGER))?)?;
+        let mut version = Table::default();
+        let values = marks::values(&read(&module.join(marks::CODE))?);
+        version.kubernetes(&swagger["definitions"], &values)?;
+        versions.push(version);
     }
+    table.all_of(versions);
     for crd in &CRDS {
         let text = read(&module("kubernetes-1.36", crd.module)?.join(crd.file))?;
         let document = yaml::documents(&text).into_iter().next();
         let object = document.context("no document")??.value;
-        table.crd(object, crd.more)?;
+        table.crd(object, crd)?;
     }
     Ok(table.write())
 }
@@ -131,8 +196,38 @@ fn read(path: &Path) -> Result<String> {
 }
 
 impl Table {
+    /// The fields of all versions of Kubernetes, and what every one of them asks.
+    fn all_of(&mut self, versions: Vec<Self>) {
+        let count = versions.len();
+        let mut seen: BTreeMap<(String, String), Vec<Field>> = BTreeMap::new();
+        for version in versions {
+            self.kinds.extend(version.kinds);
+            for (name, fields) in version.types {
+                for (field, is) in fields {
+                    seen.entry((name.clone(), field)).or_default().push(is);
+                }
+            }
+        }
+        for ((name, field), all) in seen {
+            // A field that not all have stands behind a feature gate, and is dropped where it is off.
+            let everywhere = all.len() == count;
+            let listed = everywhere && all.iter().all(|field| !field.values.is_empty());
+            let values = all.iter().flat_map(|field| field.values.clone());
+            let is = Field {
+                required: everywhere && all.iter().all(|field| field.required),
+                values: values.filter(|_| listed).collect(),
+                ..all.last().cloned().unwrap_or_default()
+            };
+            self.types.entry(name).or_default().insert(field, is);
+        }
+    }
+
     /// Adds the kinds of one version of Kubernetes.
-    fn kubernetes(&mut self, definitions: &Value) -> Result<()> {
+    fn kubernetes(
+        &mut self,
+        definitions: &Value,
+        values: &BTreeMap<(String, String), BTreeSet<String>>,
+    ) -> Result<()> {
         let mut todo = Vec::new();
         let all = definitions.as_object().context("no definitions")?;
         for (name, definition) in all {
@@ -157,50 +252,116 @@ impl Table {
             if !seen.insert(name.clone()) {
                 continue;
             }
-            let properties = &definitions[&name]["properties"];
-            for (field, schema) in properties.as_object().context("no properties")? {
+            let (short, definition) = (short(&name), &definitions[&name]);
+            let properties = definition["properties"].as_object();
+            for (field, schema) in properties.context("no properties")? {
                 let of = of_kubernetes(schema, field, definitions, &mut todo)?;
-                let fields = self.types.entry(short(&name)).or_default();
-                fields.insert(field.clone(), of);
+                let at = (short.clone(), field.clone());
+                let is = Field {
+                    of,
+                    required: marks::is_needed(&short, field, requires(definition, field)),
+                    values: values.get(&at).cloned().unwrap_or_default(),
+                    ..Field::default()
+                };
+                let fields = self.types.entry(short.clone()).or_default();
+                fields.insert(field.clone(), is);
             }
         }
         Ok(())
     }
 
     /// Adds the kind of a CRD, in each of its versions.
-    fn crd(&mut self, installed: Value, more: &[(&str, &str)]) -> Result<()> {
-        let installed = extended(installed)?;
+    fn crd(&mut self, stock: Value, crd: &Crd) -> Result<()> {
+        let installed = extended(stock.clone())?;
         let spec = &installed["spec"];
         let text = |value: &Value| value.as_str().map(str::to_owned).context("not a text");
         let (group, kind) = (text(&spec["group"])?, text(&spec["names"]["kind"])?);
-        for version in spec["versions"].as_array().context("no versions")? {
+        let versions = spec["versions"].as_array().context("no versions")?;
+        for (index, version) in versions.iter().enumerate() {
             let name = text(&version["name"])?;
-            let mut schema = version["schema"]["openAPIV3Schema"].clone();
-            for (parent, field) in more {
-                let parent = properties(&mut schema, parent).context("no such parent")?;
-                parent[*field] = json!({"x-kubernetes-preserve-unknown-fields": true});
+            let of = |version: &Value| version["schema"]["openAPIV3Schema"].clone();
+            let (mut schema, mut stock) = (of(version), of(&stock["spec"]["versions"][index]));
+            for (parent, field) in crd.more {
+                for schema in [&mut schema, &mut stock] {
+                    let parent = properties(schema, parent).context("no such parent")?;
+                    parent[*field] = json!({"x-kubernetes-preserve-unknown-fields": true});
+                }
             }
-            let mut fields = Fields::new();
-            for (field, schema) in schema["properties"].as_object().context("no fields")? {
-                let of = match field.as_str() {
-                    // The apiserver has its own type for it, whatever a CRD says.
-                    "metadata" => "ObjectMeta".to_owned(),
-                    field => self.of_crd(schema, field, &format!("{kind}.{field}"))?,
-                };
-                fields.insert(field.clone(), of);
-            }
-            let root = self.named(fields, &kind);
+            let root = self.fields_of_crd(&schema, &stock, &kind, crd)?;
             self.kinds
                 .insert((api_version(&group, &name), kind.clone()), Some(root));
         }
         Ok(())
     }
 
+    /// The type of an object in a CRD: its fields, of which some are not in the stock one.
+    fn fields_of_crd(
+        &mut self,
+        schema: &Value,
+        stock: &Value,
+        path: &str,
+        crd: &Crd,
+    ) -> Result<String> {
+        let templated = crd.made.iter().any(|(template, _)| {
+            let below = path.strip_prefix(template);
+            below.is_some_and(|below| below.is_empty() || below.starts_with('.'))
+        });
+        let mut fields = Fields::new();
+        for (field, schema) in schema["properties"].as_object().context("no fields")? {
+            let inner = format!("{path}.{field}");
+            let stock = &stock["properties"];
+            let of = match (path.contains('.'), field.as_str()) {
+                // The apiserver has its own type for it, whatever a CRD says.
+                (false, "metadata") => "ObjectMeta".to_owned(),
+                _ => self.of_crd(schema, &stock[field], field, &inner, crd)?,
+            };
+            let made = crd.made.iter().find(|(template, _)| *template == inner);
+            fields.insert(
+                field.clone(),
+                Field {
+                    of,
+                    made: made.map(|(_, made)| *made),
+                    added: stock.is_object() && stock[field].is_null(),
+                    ..Field::default()
+                },
+            );
+        }
+        if !templated {
+            for (field, is) in &mut fields {
+                let schema_of_field = &schema["properties"][field];
+                let said = requires(schema, field) && schema_of_field["default"].is_null();
+                is.required = marks::is_needed(path, field, said);
+                let values = schema_of_field["enum"].as_array().into_iter().flatten();
+                is.values = values
+                    .filter_map(Value::as_str)
+                    .map(str::to_owned)
+                    .collect();
+            }
+        }
+        let same: fn(&Fields, &Fields) -> bool = match templated {
+            // One of Kubernetes' own asks what Kubernetes asks.
+            true => |one, other| types(one).eq(types(other)),
+            false => |one, other| one == other,
+        };
+        Ok(self.named(fields, path, same))
+    }
+
     /// The type of a field in a CRD.
-    fn of_crd(&mut self, schema: &Value, field: &str, path: &str) -> Result<String> {
+    fn of_crd(
+        &mut self,
+        schema: &Value,
+        stock: &Value,
+        field: &str,
+        path: &str,
+        crd: &Crd,
+    ) -> Result<String> {
         let is = |key: &str| schema[key] == json!(true);
         if is("x-kubernetes-int-or-string") {
-            return Ok("int-or-string".to_owned());
+            let pattern = schema["pattern"].as_str().unwrap_or_default();
+            return Ok(match pattern.contains("[numkMGTPE]") {
+                true => "int-or-quantity".to_owned(),
+                false => "int-or-string".to_owned(),
+            });
         }
         if is("x-kubernetes-preserve-unknown-fields") {
             return Ok("any".to_owned());
@@ -210,25 +371,24 @@ impl Table {
                 schema["properties"].as_object(),
                 &schema["additionalProperties"],
             ) {
-                (Some(properties), _) => {
-                    let mut fields = Fields::new();
-                    for (field, schema) in properties {
-                        let of = self.of_crd(schema, field, &format!("{path}.{field}"))?;
-                        fields.insert(field.clone(), of);
-                    }
-                    self.named(fields, path)
-                }
+                (Some(_), _) => self.fields_of_crd(schema, stock, path, crd)?,
                 (None, Value::Null) => "any".to_owned(),
-                (None, values) => format!("{{}}{}", self.of_crd(values, field, path)?),
+                (None, values) => {
+                    let stock = &stock["additionalProperties"];
+                    format!("{{}}{}", self.of_crd(values, stock, field, path, crd)?)
+                }
             },
-            Some("array") => format!("[]{}", self.of_crd(&schema["items"], field, path)?),
+            Some("array") => {
+                let (items, stock) = (&schema["items"], &stock["items"]);
+                format!("[]{}", self.of_crd(items, stock, field, path, crd)?)
+            }
             _ => scalar(schema, field)?,
         })
     }
 
-    /// The name of the type that has exactly these fields; its path is that of a new one.
-    fn named(&mut self, fields: Fields, path: &str) -> String {
-        let known = self.types.iter().find(|(_, known)| **known == fields);
+    /// The name of the type that has the same fields; its path is that of a new one.
+    fn named(&mut self, fields: Fields, path: &str, same: fn(&Fields, &Fields) -> bool) -> String {
+        let known = self.types.iter().find(|(_, known)| same(known, &fields));
         match known {
             Some((name, _)) => name.clone(),
             None => {
@@ -253,6 +413,19 @@ impl Table {
         }
         text
     }
+}
+
+/// The types of fields, whatever is asked of them.
+fn types(fields: &Fields) -> impl Iterator<Item = (&str, &str)> {
+    fields
+        .iter()
+        .map(|(name, is)| (name.as_str(), is.of.as_str()))
+}
+
+/// Whether a schema says that a field must be there.
+fn requires(schema: &Value, field: &str) -> bool {
+    let required = schema["required"].as_array();
+    required.is_some_and(|fields| fields.iter().any(|name| name == field))
 }
 
 /// The type of a field in Kubernetes' definitions; types that it names are still to be listed.

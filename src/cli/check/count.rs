@@ -19,37 +19,20 @@ pub(super) struct Count {
     gangs: u64,
     /// The kinds that Muster does not handle.
     skipped: BTreeSet<String>,
-    /// Objects of such kinds that ask Muster for something.
-    unchecked: Vec<String>,
 }
 
 impl Count {
     pub(super) fn note(&mut self, report: &Report) {
-        match report.allowed {
-            true => self.admitted += 1,
-            false => self.refused += 1,
+        match (report.checked, report.allowed) {
+            (true, true) => self.admitted += 1,
+            (true, false) => self.refused += 1,
+            (false, _) => drop(self.skipped.insert(report.kind.clone())),
         }
         self.gangs = self.gangs.saturating_add(report.gang_count);
     }
 
-    pub(super) fn skip(&mut self, file: &str, object: &Value) {
-        let kind = kind(object);
-        if asks(object) {
-            let name = object["metadata"]["name"].as_str().unwrap_or_default();
-            self.unchecked.push(format!("{file}: {kind} {name}"));
-        }
-        self.skipped.insert(kind);
-    }
-
-    /// What to say of objects that ask Muster for something and cannot be checked.
-    pub(super) fn unchecked(&self) -> impl Iterator<Item = String> {
-        let unchecked = self.unchecked.iter();
-        unchecked.map(|what| {
-            format!(
-                "{what}: not checked: it is of no kind that Muster reads, and what its templates \
-                 declare is judged when its pods are created"
-            )
-        })
+    pub(super) fn skip(&mut self, object: &Value) {
+        self.skipped.insert(kind(object));
     }
 
     /// Whether there was no object that could be checked.
@@ -94,7 +77,7 @@ fn kind(object: &Value) -> String {
 
 /// Whether an object asks Muster for something, itself or in a template of pods in it. A selector
 /// that names a key of Muster's asks for nothing.
-fn asks(value: &Value) -> bool {
+pub(super) fn asks(value: &Value) -> bool {
     match value {
         Value::Object(fields) => {
             let metadata = fields.get("metadata");

@@ -23,11 +23,6 @@ pub(in crate::cli) fn trouble(message: &str) -> String {
     format!("::error::{}\n", data(message))
 }
 
-/// A line for an object that cannot be checked.
-pub(in crate::cli) fn warning(message: &str) -> String {
-    format!("::warning::{}\n", data(message))
-}
-
 fn command(level: &str, report: &Report, position: Option<Position>, message: &str) -> String {
     let mut properties = String::new();
     // Standard input is no file of the change. Writing to a String cannot fail.

@@ -9,8 +9,9 @@ mod text;
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::gang::barrier::CONTAINER;
 use crate::gang::resources::ResourceList;
-use crate::gang::{Barrier, FieldError, Gang, Level};
+use crate::gang::{Barrier, FieldError, Gang, Level, WaitContainer};
 use crate::workload::Facts;
 
 /// One object's result. The field names are the command's JSON contract.
@@ -22,6 +23,8 @@ pub struct Report {
     pub(crate) kind: String,
     pub(crate) namespace: String,
     pub(crate) name: String,
+    /// Whether Muster reads this kind. If not, a warning says so, and nothing else is known.
+    pub(crate) checked: bool,
     pub(crate) allowed: bool,
     pub(crate) errors: Vec<ErrorReport>,
     pub(crate) warnings: Vec<WarningReport>,
@@ -37,18 +40,12 @@ pub struct Report {
     pub(crate) ganged: bool,
 }
 
-/// A warning; in JSON its text alone.
 #[derive(Debug, Clone, Serialize)]
-#[serde(into = "String")]
 pub(crate) struct WarningReport {
+    #[serde(rename = "message")]
     pub(crate) text: String,
+    #[serde(flatten)]
     pub(crate) position: Position,
-}
-
-impl From<WarningReport> for String {
-    fn from(warning: WarningReport) -> Self {
-        warning.text
-    }
 }
 
 /// A place in a file; line and column count from 1.
@@ -71,15 +68,20 @@ pub(crate) struct BarrierReport {
     pub(crate) targets: Vec<String>,
     pub(crate) pods: u64,
     pub(crate) timeout_seconds: f64,
+    /// The init container in which they wait, and its image.
+    pub(crate) container: &'static str,
+    pub(crate) image: String,
 }
 
 impl BarrierReport {
-    pub(crate) fn new(barrier: &Barrier) -> Self {
+    pub(crate) fn new(barrier: &Barrier, container: &WaitContainer) -> Self {
         let targets = barrier.targets.iter();
         Self {
             targets: targets.map(|target| target.role.clone()).collect(),
             pods: barrier.members(),
             timeout_seconds: barrier.timeout.as_secs_f64(),
+            container: CONTAINER,
+            image: container.image.clone(),
         }
     }
 }

@@ -10,6 +10,16 @@ use super::{Position, Report};
 
 /// The rule that warnings are results of.
 const WARNING: (&str, &str) = ("Warning", "Admitted, and worth knowing");
+/// The rule that objects which cannot be checked are results of.
+const NOT_CHECKED: (&str, &str) = ("NotChecked", "Of a kind that Muster does not read");
+
+/// The rule of a report's warnings.
+fn rule_of_warnings(report: &Report) -> (&'static str, &'static str) {
+    match report.checked {
+        true => WARNING,
+        false => NOT_CHECKED,
+    }
+}
 
 /// The log of one run; `unread` are the files that could not be read, and why.
 pub(in crate::cli) fn log(reports: &[Report], unread: &[String]) -> Value {
@@ -44,10 +54,10 @@ pub(in crate::cli) fn log(reports: &[Report], unread: &[String]) -> Value {
 /// The rules that have results, by their names.
 fn rules(reports: &[Report]) -> BTreeMap<&'static str, &'static str> {
     let errors = reports.iter().flat_map(|report| &report.errors);
-    let warned = reports.iter().any(|report| !report.warnings.is_empty());
+    let warned = reports.iter().filter(|report| !report.warnings.is_empty());
     errors
         .map(|error| (error.kind, error.phrase))
-        .chain(warned.then_some(WARNING))
+        .chain(warned.map(rule_of_warnings))
         .collect()
 }
 
@@ -64,13 +74,13 @@ fn results(report: &Report, rules: &BTreeMap<&'static str, &'static str>) -> Vec
     let errors = report.errors.iter();
     let errors = errors.map(|error| result(error.kind, "error", &error.text, error.position));
     let warnings = report.warnings.iter().map(|warning| {
-        let position = Some(warning.position);
-        result(WARNING.0, "warning", &warning.text, position)
+        let (rule, _) = rule_of_warnings(report);
+        result(rule, "warning", &warning.text, Some(warning.position))
     });
     errors.chain(warnings).collect()
 }
 
-/// Where in which file; nowhere for standard input.
+/// Where in which file; nowhere for standard input without a name.
 fn location(file: &str, position: Option<Position>) -> Option<Value> {
     if file == "-" {
         return None;

@@ -9,12 +9,18 @@ impl Report {
     /// The report for people; `source` is the file's text, for the lines that carets point at.
     pub fn to_text(&self, source: &str) -> String {
         let mut out = Lines::default();
+        let name = self.subject();
+        if !self.checked {
+            for warning in &self.warnings {
+                out.add(format_args!("{}: {name}: {}", self.file, warning.text));
+            }
+            return out.into_text();
+        }
         let verdict = match (self.allowed, self.ganged) {
             (true, true) => "admitted",
             (true, false) => "admitted, no gang",
             (false, _) => "refused",
         };
-        let name = self.subject();
         out.add(format_args!("{}: {name}: {verdict}", self.file));
         for error in &self.errors {
             out.add(format_args!("  error: {}", error.text));
@@ -40,11 +46,13 @@ impl Report {
                 targets,
                 pods,
                 timeout_seconds,
+                container,
+                image,
             } = barrier;
             let targets = targets.join(", ");
             let plural = if *pods == 1 { "" } else { "s" };
             out.add(format_args!("  start barrier: {pods} pod{plural} wait for each other ({targets}), each for at most \
-                 {timeout_seconds}s"));
+                 {timeout_seconds}s, in the init container {container} ({image})"));
         }
         out.into_text()
     }

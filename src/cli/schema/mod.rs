@@ -5,8 +5,9 @@
 //! another type, is refused before any webhook is called. So this is the command line's alone, and
 //! admission never comes here. `fields.txt` says which fields there are; it is made by
 //! `cargo run --features e2e --example fields` from what Kubernetes and the operators publish, and
-//! `tests/cluster/fields.rs` says how. Must not know what a field means.
+//! `tests/cluster/fields.rs` says how. What a field means only `rules.rs` knows: what no schema says.
 
+mod rules;
 mod walk;
 
 use std::collections::{BTreeMap, HashMap};
@@ -19,12 +20,37 @@ use crate::workload::Kind;
 
 static TABLE: LazyLock<Table> = LazyLock::new(|| Table::parse(include_str!("fields.txt")));
 
-/// A type's fields, each with its own type.
-///
-/// A type is `string`, `boolean`, `int32`, `int64`, either of these with the least value that it takes
-/// (`int32>=0`), `int-or-string`, `quantity`, `any`, a list (`[]string`), a map with free keys
-/// (`{}string`) or the name of a type with fields.
-type Fields = BTreeMap<&'static str, &'static str>;
+type Fields = BTreeMap<&'static str, Field>;
+
+/// A field of a type, and what is asked of it.
+struct Field {
+    /// Its own type: `string`, `boolean`, `int32`, `int64`, either of these with the least value that it
+    /// takes (`int32>=0`), `int-or-string`, `quantity`, `int-or-quantity`, `any`, a list (`[]string`), a
+    /// map with free keys (`{}string`) or the name of a type with fields.
+    of: &'static str,
+    /// Whether an object without it is refused.
+    required: bool,
+    /// The values that it takes, where these are few.
+    values: Vec<&'static str>,
+    /// The type of Kubernetes' own that a controller makes of it.
+    made: Option<&'static str>,
+    /// Whether only a CRD has it that `muster crd extend` has extended.
+    added: bool,
+}
+
+impl Field {
+    fn parse(of: &'static str, marks: &[&'static str]) -> Self {
+        let after = |key: &str| marks.iter().find_map(|mark| mark.strip_prefix(key));
+        let values = after("in:").map(|values| values.split(',').collect());
+        Self {
+            of,
+            required: marks.contains(&"required"),
+            values: values.unwrap_or_default(),
+            made: after("makes:"),
+            added: marks.contains(&"added"),
+        }
+    }
+}
 
 /// What `fields.txt` says.
 #[derive(Default)]
@@ -46,9 +72,10 @@ impl Table {
                     table.kinds.insert((version, kind), fields);
                 }
                 (false, ["type", name]) => current = Some(*name),
-                (true, [field, of]) => {
+                (true, [field, of, marks @ ..]) => {
                     if let Some(name) = current {
-                        table.types.entry(name).or_default().insert(field, of);
+                        let fields = table.types.entry(name).or_default();
+                        fields.insert(field, Field::parse(of, marks));
                     }
                 }
                 // A comment.
@@ -65,13 +92,15 @@ pub(super) fn has(api_version: &str, kind: &str) -> bool {
     kinds.any(|known| *known == (api_version, kind))
 }
 
-/// What an apiserver would not decode.
+/// What an apiserver would not take, or refuse to the controller of a workload.
 #[derive(Debug, Default)]
 pub(super) struct Misfits {
     /// Fields that there are not.
     pub(super) unknown: Vec<FieldError>,
-    /// Values that cannot stand where they do.
+    /// Values that cannot stand where they do, and fields that are missing.
     pub(super) wrong: Vec<FieldError>,
+    /// Fields that a CRD has only once it is extended.
+    pub(super) added: Vec<FieldPath>,
 }
 
 /// Looks through an object of a kind.
@@ -80,7 +109,11 @@ pub(super) fn misfits(kind: &Kind, object: &Value) -> Misfits {
     let mut kinds = TABLE.kinds.iter();
     let found = kinds.find(|(known, _)| **known == (version.as_str(), kind.name));
     match found {
-        Some((_, Some(root))) => walk::walk(&TABLE, object, root, &FieldPath::default()),
+        Some((_, Some(root))) => {
+            let mut found = walk::walk(&TABLE, object, root, &FieldPath::default());
+            found.wrong.extend(rules::of_object(kind.name, object));
+            found
+        }
         _ => Misfits::default(),
     }
 }
@@ -99,13 +132,30 @@ mod tests {
         assert_eq!(lines.count(), read);
         for (name, fields) in &TABLE.types {
             for (field, of) in fields {
-                let mut of = *of;
+                let mut of = of.of;
                 while let Some(inner) = of.strip_prefix("[]").or(of.strip_prefix("{}")) {
                     of = inner;
                 }
                 let known = TABLE.types.contains_key(of) || walk::is_scalar(of);
                 assert!(known, "{name}.{field}: {of}");
             }
+        }
+    }
+
+    #[test]
+    fn every_rule_is_of_a_type_in_the_table() {
+        for name in rules::TYPES {
+            assert!(TABLE.types.contains_key(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn what_is_made_of_a_template_is_in_the_table() {
+        let fields = TABLE.types.values().flat_map(BTreeMap::values);
+        let made: Vec<&str> = fields.filter_map(|field| field.made).collect();
+        assert!(made.len() >= 3, "{made:?}");
+        for name in made.iter().map(|made| made.trim_start_matches("[]")) {
+            assert!(TABLE.types.contains_key(name), "{name}");
         }
     }
 
@@ -117,7 +167,7 @@ mod tests {
             let found = kinds.find(|(known, _)| **known == at);
             let root = found.and_then(|(_, fields)| *fields).unwrap();
             let fields = &TABLE.types[root];
-            assert_eq!(fields["metadata"], "ObjectMeta", "{at:?}");
+            assert_eq!(fields["metadata"].of, "ObjectMeta", "{at:?}");
             assert!(fields.contains_key("spec"), "{at:?}");
         }
     }

@@ -7,10 +7,12 @@ use std::collections::VecDeque;
 use serde::de::Unexpected;
 use serde_json::{Map, Value};
 
-use super::{Fields, Misfits, Table};
-use crate::gang::field::shorten;
+use super::rules::{self, Origin};
+use super::{Field, Fields, Misfits, Table};
+use crate::gang::field::{ErrorKind, shorten};
 use crate::gang::keys::PREFIX;
 use crate::gang::nearest::nearest;
+use crate::gang::quantity::{Quantity, QuantityError};
 use crate::gang::{FieldError, FieldPath};
 
 /// As many as an apiserver itself tells of one object.
@@ -22,6 +24,7 @@ const DEEPEST: usize = 3;
 pub(super) fn walk(table: &Table, value: &Value, of: &str, at: &FieldPath) -> Misfits {
     let mut walk = Walk {
         table,
+        origin: Origin::Sent,
         found: Misfits::default(),
     };
     walk.value(value, of, at);
@@ -31,12 +34,14 @@ pub(super) fn walk(table: &Table, value: &Value, of: &str, at: &FieldPath) -> Mi
 /// Whether a type is one without fields, which this walk knows.
 #[cfg(test)]
 pub(super) fn is_scalar(of: &str) -> bool {
-    let plain = ["any", "string", "boolean", "int-or-string", "quantity"];
-    plain.contains(&of) || Whole::of(of).is_some()
+    let plain = ["any", "string", "boolean", "int-or-string"];
+    let quantities = ["quantity", "int-or-quantity"];
+    plain.contains(&of) || quantities.contains(&of) || Whole::of(of).is_some()
 }
 
 struct Walk<'t> {
     table: &'t Table,
+    origin: Origin,
     found: Misfits,
 }
 
@@ -66,7 +71,11 @@ impl Walk<'_> {
             }
         } else if let Some(fields) = self.table.types.get(of) {
             match value {
-                Value::Object(map) => self.fields(map, fields, at),
+                Value::Object(map) => {
+                    self.fields(map, fields, at);
+                    let said = rules::of_type(of, map, at, self.origin);
+                    said.into_iter().for_each(|error| self.push(error));
+                }
                 _ => self.wrong(value, at, "an object"),
             }
         } else {
@@ -75,9 +84,14 @@ impl Walk<'_> {
     }
 
     fn fields(&mut self, map: &Map<String, Value>, fields: &Fields, at: &FieldPath) {
+        for (name, _) in fields.iter().filter(|(_, field)| field.required) {
+            if map.get(*name).is_none_or(is_empty) {
+                self.push(FieldError::required(at.child(name), ""));
+            }
+        }
         for (name, value) in map {
             match fields.get(name.as_str()) {
-                Some(of) => self.value(value, of, &at.child(name)),
+                Some(field) => self.field(value, field, name, &at.child(name)),
                 None if self.found.unknown.len() < MOST => {
                     let error = unknown(self.table, name, value, fields, at);
                     self.found.unknown.push(error);
@@ -87,15 +101,62 @@ impl Walk<'_> {
         }
     }
 
+    fn field(&mut self, value: &Value, field: &Field, name: &str, at: &FieldPath) {
+        if field.added && !value.is_null() {
+            self.found.added.push(at.clone());
+        }
+        // It is decoded, and dropped before it is validated.
+        let is_status = name == "status" && self.table.types.contains_key(field.of);
+        let before = self.found.wrong.len();
+        self.value(value, field.of, at);
+        if is_status {
+            let mut index = 0;
+            self.found.wrong.retain(|error| {
+                index += 1;
+                index <= before || error.kind == ErrorKind::Invalid
+            });
+        }
+        if !field.values.is_empty() {
+            self.one_of(value, &field.values, at);
+        }
+        if let Some(made) = field.made {
+            let mut walk = Walk {
+                table: self.table,
+                origin: Origin::Made,
+                found: Misfits::default(),
+            };
+            walk.value(value, made, at);
+            // Its types and fields are those of the workload.
+            for error in walk.found.wrong {
+                self.push(error);
+            }
+        }
+    }
+
+    /// Holds a text, or each of a list, against the values that there are.
+    fn one_of(&mut self, value: &Value, values: &[&str], at: &FieldPath) {
+        match value {
+            Value::Array(items) => {
+                for (index, item) in items.iter().enumerate() {
+                    self.one_of(item, values, &at.index(index));
+                }
+            }
+            // The empty text is the same as none.
+            Value::String(text) if !text.is_empty() && !values.contains(&text.as_str()) => {
+                self.push(FieldError::not_supported(at.clone(), text.as_str(), values));
+            }
+            _ => {}
+        }
+    }
+
     fn scalar(&mut self, value: &Value, of: &str, at: &FieldPath) {
         if let Some(whole) = Whole::of(of) {
             return match integer(value) {
                 None => self.wrong(value, at, "a whole number"),
                 Some(number) => {
-                    let problem = whole.problem(number);
-                    self.push(
-                        problem.map(|why| FieldError::invalid(at.clone(), value.clone(), why)),
-                    );
+                    if let Some(why) = whole.problem(number) {
+                        self.push(FieldError::invalid(at.clone(), value.clone(), why));
+                    }
                 }
             };
         }
@@ -107,10 +168,18 @@ impl Walk<'_> {
                 "a whole number or a string",
             ),
             "quantity" => (value.is_string() || value.is_number(), "a quantity"),
+            "int-or-quantity" => (
+                value.is_string() || integer(value).is_some(),
+                "a whole number or a string",
+            ),
             _ => (true, ""),
         };
         if !fits {
             self.wrong(value, at, expected);
+        } else if let (true, Some(text)) = (of.ends_with("quantity"), value.as_str())
+            && let Some(error) = unreadable(text)
+        {
+            self.push(FieldError::invalid(at.clone(), text, error.to_string()));
         }
     }
 
@@ -128,14 +197,32 @@ impl Walk<'_> {
             Value::Object(_) => Unexpected::Map,
         };
         let detail = format!("expected {expected}, got {}", shorten(got.to_string()));
-        self.push(Some(FieldError::invalid(at.clone(), value.clone(), detail)));
+        self.push(FieldError::invalid(at.clone(), value.clone(), detail));
     }
 
-    fn push(&mut self, error: Option<FieldError>) {
-        if self.found.wrong.len() < MOST {
-            self.found.wrong.extend(error);
+    /// Of one field only the first error is told: what is made of it is looked at a second time.
+    fn push(&mut self, error: FieldError) {
+        let told = |other: &FieldError| other.field == error.field;
+        if self.found.wrong.len() < MOST && !self.found.wrong.iter().any(told) {
+            self.found.wrong.push(error);
         }
     }
+}
+
+/// Whether a field is as good as left out.
+fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::String(text) => text.is_empty(),
+        Value::Array(items) => items.is_empty(),
+        _ => false,
+    }
+}
+
+/// Why a text is no quantity; Go reads some that are too large to count with.
+fn unreadable(text: &str) -> Option<QuantityError> {
+    let error = Quantity::parse(text.trim()).err()?;
+    (error != QuantityError::TooLarge).then_some(error)
 }
 
 /// A whole number, as a text of YAML or JSON gives it.
@@ -232,8 +319,8 @@ fn meant(table: &Table, name: &str, fields: &Fields) -> Option<String> {
             return Some(format!("{path}{name}"));
         }
         if depth < DEEPEST {
-            let inner = fields.iter().filter_map(|(field, of)| {
-                let inner = table.types.get(of)?;
+            let inner = fields.iter().filter_map(|(field, is)| {
+                let inner = table.types.get(is.of)?;
                 Some((format!("{path}{field}."), inner, depth + 1))
             });
             below.extend(inner);

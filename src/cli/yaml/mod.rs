@@ -4,12 +4,14 @@
 //! Must not know Kubernetes kinds or what any field means.
 
 mod build;
+mod json;
 mod place;
 mod read;
 mod scalar;
 mod write;
 
 pub use read::documents;
+pub(super) use read::read_json;
 pub use write::to_string;
 
 use place::Spot;

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::build::{Failure, Reader};
 use super::place::Spot;
-use super::{Document, Problem, YamlError};
+use super::{Document, Problem, YamlError, json};
 
 /// What the aliases of one file may add to it, in bytes.
 const ALIAS_BUDGET: usize = 16 << 20;
@@ -25,10 +25,10 @@ pub fn documents(text: &str) -> Vec<Result<Document, YamlError>> {
         let failed = found.last().is_some_and(is_syntax);
         if failed
             && chunk.trim_start().starts_with('{')
-            && let Some(read) = json(chunk)
+            && let Some(read) = objects(chunk)
         {
             found.truncate(before);
-            found.extend(read.into_iter().map(Ok));
+            found.extend(read);
         }
         found[before..].iter_mut().for_each(|result| match result {
             Ok((_, spot)) => spot.shift(offset),
@@ -88,19 +88,34 @@ fn split(text: &str) -> Vec<(usize, &str)> {
     chunks
 }
 
-/// JSON that is not YAML, such as objects one after the other, which kubectl reads too.
-fn json(chunk: &str) -> Option<Vec<(Value, Spot)>> {
-    let mut stream = serde_json::Deserializer::from_str(chunk).into_iter::<Value>();
-    let mut found = Vec::new();
-    loop {
-        let after = stream.byte_offset();
-        let start = chunk.len() - chunk.get(after..)?.trim_start().len();
-        match stream.next() {
-            Some(value) => found.push((
-                value.ok()?,
-                Spot::new(chunk[..start].matches('\n').count() + 1, 1),
-            )),
-            None => return Some(found),
-        }
-    }
+/// JSON that is not YAML, such as objects one after the other, which kubectl reads too. Nothing where
+/// the text is no JSON either: as YAML it can be said better what is wrong with it.
+fn objects(chunk: &str) -> Option<Vec<Result<(Value, Spot), Failure>>> {
+    let read = json::stream(chunk);
+    let some = read.iter().any(Result::is_ok);
+    let doubled = |failure: &Failure| matches!(failure.problem, Problem::DuplicateKey(_));
+    let ours = some || read.iter().any(|read| read.as_ref().is_err_and(doubled));
+    let placed = read.into_iter().map(|read| {
+        let (value, start) = read?;
+        let line = chunk[..start].matches('\n').count() + 1;
+        Ok((value, Spot::new(line, 1)))
+    });
+    ours.then(|| placed.collect())
+}
+
+/// A piece of a file that is one JSON value and begins at a place of the file.
+pub(in crate::cli) fn read_json(
+    text: &str,
+    line: usize,
+    column: usize,
+) -> Result<Value, YamlError> {
+    json::read(text).map_err(|failure| YamlError {
+        index: 0,
+        line: line + failure.line - 1,
+        column: match failure.line {
+            1 => column + failure.column - 1,
+            _ => failure.column,
+        },
+        problem: failure.problem,
+    })
 }

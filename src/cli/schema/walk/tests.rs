@@ -10,14 +10,24 @@ type Thing
   size int32>=0
   surge int-or-string
   cpu quantity
+  gpu int-or-quantity
   ready boolean
   extra any
   spec Spec
+  status Status
 type Spec
   names []string
-  template Template
+  modes []string in:Fast,Slow
+  template Template makes:Made
+  wider Template added
 type Template
   image string
+type Made
+  image string required
+  policy string in:Always,Never
+type Status
+  phase string required in:Up,Down
+  ready boolean
 ";
 
 fn said(value: &Value) -> Vec<String> {
@@ -30,10 +40,18 @@ fn said(value: &Value) -> Vec<String> {
 fn what_an_apiserver_takes_is_taken() {
     for value in [
         json!({}),
+        json!({"gpu": 3, "cpu": " 1Gi "}),
+        json!({"gpu": "64Gi", "spec": {"modes": ["Fast", "", "Slow"]}}),
+        // Larger than Muster counts, and Kubernetes takes it.
+        json!({"cpu": "1e40"}),
+        // Dropped by the apiserver.
+        json!({"status": {}}),
+        json!({"status": {"phase": "Sideways"}}),
         json!({"labels": {"any.key/at-all": "x"}, "size": 0, "surge": "10%", "cpu": "1500m"}),
         json!({"surge": 3, "cpu": 0.5, "ready": true, "extra": {"a": [1, {"b": null}]}}),
         json!({"labels": null, "size": null, "spec": {"names": null, "template": null}}),
         json!({"spec": {"names": ["a", "b"], "template": {"image": "x"}}, "size": 3.0}),
+        json!({"spec": {"wider": {"image": ""}}}),
     ] {
         assert_eq!(said(&value), [""; 0], "{value}");
     }
@@ -57,6 +75,33 @@ fn each_misfit_is_told_at_its_place() {
         (
             json!({"size": "3"}),
             "size: Invalid value: \"3\": expected a whole number, got string \"3\"",
+        ),
+        (
+            json!({"cpu": "64GB"}),
+            "cpu: Invalid value: \"64GB\": quantities must match the regular expression \
+             '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'",
+        ),
+        (
+            json!({"gpu": "many"}),
+            "gpu: Invalid value: \"many\": quantities must match the regular expression \
+             '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'",
+        ),
+        (
+            json!({"spec": {"modes": ["Fast", "fast"]}}),
+            "spec.modes[1]: Unsupported value: \"fast\": supported values: \"Fast\", \"Slow\"",
+        ),
+        // What is made of a template is asked for more than the template.
+        (
+            json!({"spec": {"template": {}}}),
+            "spec.template.image: Required value",
+        ),
+        (
+            json!({"spec": {"template": {"image": ""}}}),
+            "spec.template.image: Required value",
+        ),
+        (
+            json!({"status": {"ready": 3}}),
+            "status.ready: Invalid value: 3: expected a boolean, got integer `3`",
         ),
         (
             json!({"size": -1}),
@@ -108,4 +153,15 @@ fn only_so_many_are_told() {
     assert_eq!(said(&Value::Object(many)).len(), MOST);
     let list = json!({"spec": {"names": vec![1; 1000]}});
     assert_eq!(said(&list).len(), MOST);
+}
+
+#[test]
+fn a_field_that_only_an_extended_crd_has_is_noted() {
+    let added = |value: Value| {
+        let found = walk(&Table::parse(TABLE), &value, "Thing", &FieldPath::default());
+        let added = found.added.iter();
+        added.map(ToString::to_string).collect::<Vec<_>>()
+    };
+    assert_eq!(added(json!({"spec": {"wider": {}}})), ["spec.wider"]);
+    assert_eq!(added(json!({"spec": {"wider": null}})), [""; 0]);
 }
