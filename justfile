@@ -1,6 +1,8 @@
 # Each recipe is one visible command, so that everything works without just too.
 
-builder := 'tool=$(command -v docker || command -v podman || command -v buildah) || { echo "none of docker, podman and buildah is installed: one of them builds the image" >&2; exit 1; }; case "$tool" in *docker) time=--build-arg=SOURCE_DATE_EPOCH=0 ;; *) time=--timestamp=0 ;; esac'
+# Where docker is a name for podman, as Fedora has it, it says so. Docker would add an attestation with
+# the time of the build, and so another digest each time (buildkit#3421).
+builder := 'tool=$(command -v docker || command -v podman || command -v buildah) || { echo "none of docker, podman and buildah is installed: one of them builds the image" >&2; exit 1; }; case "$("$tool" --version)" in Docker*) kind=docker; set -- --build-arg=SOURCE_DATE_EPOCH=0 --provenance=false ;; *) kind=podman; set -- --timestamp=0 ;; esac'
 platforms := "linux/amd64,linux/arm64"
 
 # List the recipes
@@ -63,15 +65,15 @@ certs:
 
 # Build the container image with docker, podman or buildah, whichever is there: the same bytes each time
 image TAG="muster:dev":
-    {{builder}}; "$tool" build "$time" --tag {{TAG}} .
+    {{builder}}; "$tool" build "$@" --tag {{TAG}} .
 
 # Build it for all platforms under one tag, and push that: docs/install.md
 image-multi TAG:
     {{builder}}; \
-        if [ "${tool##*/}" = docker ]; then \
-            docker buildx build "$time" --platform {{platforms}} --tag {{TAG}} --push .; \
+        if [ "$kind" = docker ]; then \
+            docker buildx build "$@" --platform {{platforms}} --tag {{TAG}} --push .; \
         else \
-            "$tool" build "$time" --platform {{platforms}} --manifest {{TAG}} . \
+            "$tool" build "$@" --platform {{platforms}} --manifest {{TAG}} . \
                 && "$tool" manifest push --all {{TAG}} docker://{{TAG}}; \
         fi
 

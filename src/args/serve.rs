@@ -18,15 +18,15 @@ use crate::server::{self, LogFormat, MAX_IN_FLIGHT};
 #[derive(Debug, Args)]
 pub struct Serve {
     /// Address of the webhook
-    #[arg(long, env = "MUSTER_LISTEN", default_value = "0.0.0.0:8443")]
+    #[arg(long, env = "MUSTER_LISTEN", default_value = "[::]:8443")]
     pub(crate) listen: SocketAddr,
 
     /// Address of /livez, /readyz and /metrics (plain HTTP)
-    #[arg(long, env = "MUSTER_ADMIN_LISTEN", default_value = "0.0.0.0:8080")]
+    #[arg(long, env = "MUSTER_ADMIN_LISTEN", default_value = "[::]:8080")]
     pub(crate) admin_listen: SocketAddr,
 
     /// Address that pods at a start barrier ask, over TLS
-    #[arg(long, env = "MUSTER_BARRIER_LISTEN", default_value = "0.0.0.0:8444")]
+    #[arg(long, env = "MUSTER_BARRIER_LISTEN", default_value = "[::]:8444")]
     pub(crate) barrier_listen: SocketAddr,
 
     /// Where pods find it, as host:port: several with commas, and those to ask only where the others
@@ -132,5 +132,60 @@ fn parse_quantity(text: &str) -> Result<String, String> {
     match text.parse::<Quantity>() {
         Ok(_) => Ok(text.to_owned()),
         Err(error) => Err(error.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{Ipv4Addr, Ipv6Addr};
+    use std::sync::Arc;
+    use std::time::SystemTime;
+
+    use arc_swap::ArcSwap;
+    use clap::Parser as _;
+    use tokio::net::TcpStream;
+
+    use super::*;
+    use crate::admission::Unanswerable;
+    use crate::args::{Cli, Command};
+    use crate::barrier::port::Port;
+    use crate::certs::{Authority, Certificates, Signer, Source, Subject};
+    use crate::server::Server;
+
+    /// Pods of a cluster have IPv4 addresses, IPv6 addresses, or both.
+    #[tokio::test]
+    async fn every_port_is_reached_over_ipv4_and_ipv6() {
+        let Command::Serve(args) = Cli::parse_from(["muster", "serve"]).command else {
+            panic!("serve is a command");
+        };
+        let any = |usual: SocketAddr| SocketAddr::new(usual.ip(), 0);
+        let signer = Signer::new(Authority::generate(SystemTime::now()).unwrap());
+        let subject = Subject::default();
+        let certificates = Certificates::open(Source::Memory { signer, subject }).unwrap();
+        let certificates = Arc::new(certificates);
+        let config = server::Config {
+            listen: any(args.listen),
+            admin: any(args.admin_listen),
+            ..server::Config::default()
+        };
+        let handler = Arc::new(|_, _: &[u8]| Err(Unanswerable::KeyNotKnown));
+        let server = Server::bind(config, Arc::clone(&certificates), handler);
+        let server = server.await.unwrap();
+        let cluster = Arc::new(ArcSwap::from_pointee(args.cluster.snapshot()));
+        let address = any(args.barrier_listen);
+        let barriers = Port::bind(address, certificates, Default::default(), cluster).unwrap();
+        for port in [
+            server.local_addr().port(),
+            server.admin_addr().port(),
+            barriers.local_addr().unwrap().port(),
+        ] {
+            for client in [
+                SocketAddr::from((Ipv4Addr::LOCALHOST, port)),
+                SocketAddr::from((Ipv6Addr::LOCALHOST, port)),
+            ] {
+                let connected = TcpStream::connect(client).await;
+                assert!(connected.is_ok(), "{client}: {connected:?}");
+            }
+        }
     }
 }

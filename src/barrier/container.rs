@@ -62,8 +62,11 @@ pub(crate) fn container(barrier: &Barrier, settings: &WaitContainer) -> Value {
 
 /// Its volumes.
 pub(crate) fn volumes() -> [Value; 2] {
+    let shown = json!({"configMap": {"name": UNNAMED, "optional": true}});
     [
-        json!({"name": VOLUME, "configMap": {"name": UNNAMED, "optional": true}}),
+        // Projected: KAI 0.12 places no pod whose volume is a ConfigMap that does not exist, optional or not
+        // (KAI-Scheduler#988).
+        json!({"name": VOLUME, "projected": {"sources": [shown]}}),
         json!({"name": CLOCK_VOLUME, "emptyDir": {"sizeLimit": "1Mi"}}),
     ]
 }

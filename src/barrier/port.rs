@@ -4,6 +4,7 @@
 //! what he wants and show a token for it; only then may he wait, and he hears nothing but whether his
 //! barrier is open, or at the end of his time who is missing.
 
+use std::hash::{BuildHasher as _, RandomState};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::pin::pin;
@@ -14,7 +15,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustls::ServerConfig;
 use rustls::server::NoServerSessionStorage;
 use rustls::version::TLS13;
-use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
@@ -25,7 +26,7 @@ use super::tls::Secured;
 use crate::certs::Certificates;
 use crate::controller::Cluster;
 use crate::gang::seal::Verdict;
-use crate::server::{Part, Share};
+use crate::server::{Part, Share, listen};
 
 /// From the first byte to the question. A pod's processor is slow: it may have a twentieth of a core.
 const DEADLINE: Duration = Duration::from_secs(10);
@@ -36,13 +37,16 @@ const BACKOFF: Duration = Duration::from_secs(1);
 /// Connections at one replica, of one peer at most half of them: of each pod that waits one, whether it
 /// is asked or held ready. Each costs about 6 KiB (see `just bench-barrier`), and one that means harm
 /// 4 KiB more.
-const MAX_WAITING: usize = 24_576;
+pub const MAX_WAITING: usize = 24_576;
 
 /// Open files that are left to everything else.
 const OTHER_FILES: u64 = 2_048;
 
-/// Handshakes at a time: more would only wait for the processor, with all that they need.
-const HANDSHAKES: usize = 256;
+/// Handshakes at a time: more would only wait for the processor, with all that they need. Peers are spread
+/// over lanes by their address, so that one that never ends its handshakes holds up only those of its own
+/// lane, who then ask another replica.
+const HANDSHAKES: usize = 32;
+const LANES: usize = 16;
 
 /// Connections that wait to be accepted; the system takes its own bound (`somaxconn`) where that is
 /// lower. Where a replica dies, all who waited there come at once, and one that is dropped here tries
@@ -64,7 +68,8 @@ struct Served {
     tls: Arc<ServerConfig>,
     barriers: Barriers,
     cluster: Cluster,
-    handshakes: Semaphore,
+    handshakes: [Semaphore; LANES],
+    lanes: RandomState,
 }
 
 impl Port {
@@ -85,13 +90,14 @@ impl Port {
         config.ticketer = Arc::new(Tickets(Arc::clone(&cluster)));
         config.session_storage = Arc::new(NoServerSessionStorage {});
         Ok(Self {
-            listener: listen(address)?,
+            listener: listen(address, BACKLOG)?,
             places: Share::of(most.min(MAX_WAITING)),
             served: Arc::new(Served {
                 tls: Arc::new(config),
                 barriers,
                 cluster,
-                handshakes: Semaphore::new(HANDSHAKES),
+                handshakes: std::array::from_fn(|_| Semaphore::new(HANDSHAKES)),
+                lanes: RandomState::new(),
             }),
         })
     }
@@ -123,23 +129,14 @@ impl Port {
             let served = Arc::clone(&self.served);
             waiting.spawn(async move {
                 // Boxed: what the handshake needed is given back while the pod waits.
-                if let Some((stream, question)) = Box::pin(served.asked(stream)).await {
+                let asked = Box::pin(served.asked(stream, peer.ip())).await;
+                if let Some((stream, question)) = asked {
                     answer(stream, question, &served).await;
                 }
                 drop(place);
             });
         }
     }
-}
-
-fn listen(address: SocketAddr) -> io::Result<TcpListener> {
-    let socket = match address {
-        SocketAddr::V4(_) => TcpSocket::new_v4()?,
-        SocketAddr::V6(_) => TcpSocket::new_v6()?,
-    };
-    socket.set_reuseaddr(true)?;
-    socket.bind(address)?;
-    socket.listen(BACKLOG)
 }
 
 /// As many open files as the system allows: each pod that waits is one, and containerd 2 gives a
@@ -181,9 +178,12 @@ async fn answer(mut stream: Secured, question: Question, served: &Served) {
 
 impl Served {
     /// Shakes hands in its turn, and hears what is asked.
-    async fn asked(&self, stream: TcpStream) -> Option<(Secured, Question)> {
+    async fn asked(&self, stream: TcpStream, peer: IpAddr) -> Option<(Secured, Question)> {
         let asked = async {
-            let _turn = self.handshakes.acquire().await.ok()?;
+            // One that says nothing takes nobody's turn.
+            stream.peek(&mut [0]).await.ok().filter(|said| *said > 0)?;
+            let lane = self.lanes.hash_one(peer.to_canonical()) as usize % LANES;
+            let _turn = self.handshakes[lane].acquire().await.ok()?;
             let mut stream = Secured::new(&self.tls, stream).ok()?;
             let line = stream.line().await.ok()?;
             Some((stream, Question::read(&line)?))
@@ -243,7 +243,7 @@ mod tests {
     #[tokio::test]
     async fn two_thousand_pods_that_come_at_once_are_let_in() {
         files();
-        let listener = listen("127.0.0.1:0".parse().unwrap()).unwrap();
+        let listener = listen("127.0.0.1:0".parse().unwrap(), BACKLOG).unwrap();
         let address = listener.local_addr().unwrap();
         let mut streams = Vec::new();
         for _ in 0..2_000 {

@@ -326,7 +326,7 @@ fn a_container_that_was_not_told_says_so() {
     let Err(error) = told else {
         panic!("it was told");
     };
-    insta::assert_snapshot!(error, @"this pod was not told which start barrier it waits at (MUSTER_BARRIER is missing): it was created while Muster's webhooks were not called; delete the pod, so that it is made again");
+    insta::assert_snapshot!(error, @"this pod was not told which start barrier it waits at (MUSTER_BARRIER is missing): it was created while Muster's webhooks were not called; delete the pod once they are called again, or recreate the workload if Muster was uninstalled");
 }
 
 /// Most of a handshake's cost is the certificate, and all who waited at a replica that is gone come to
@@ -357,4 +357,17 @@ async fn a_pod_that_comes_from_another_replica_is_known_by_its_ticket() {
     assert_eq!(kind(&replicas).await, Some(HandshakeKind::Resumed));
     let other = Replicas::new("", &second.ca).unwrap();
     assert_eq!(kind(&other).await, Some(HandshakeKind::Full));
+}
+
+/// More than may shake hands at a time.
+#[tokio::test]
+async fn those_who_say_nothing_take_nobodys_turn() {
+    let replica = Replica::start().await;
+    let mut silent = Vec::new();
+    for _ in 0..600 {
+        silent.push(TcpStream::connect(&replica.address).await.unwrap());
+    }
+    replica.show(State::Open);
+    let passed = tokio::time::timeout(Duration::from_secs(5), replica.pod().waits());
+    passed.await.unwrap().unwrap().unwrap();
 }

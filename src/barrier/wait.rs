@@ -26,7 +26,8 @@ pub enum Error {
     /// The container was not told where it belongs.
     #[error(
         "this pod was not told which start barrier it waits at ({0} is missing): it was created \
-         while Muster's webhooks were not called; delete the pod, so that it is made again"
+         while Muster's webhooks were not called; delete the pod once they are called again, or \
+         recreate the workload if Muster was uninstalled"
     )]
     NotTold(&'static str),
     /// Not all came in time.

@@ -4,6 +4,7 @@ use std::io::Write as _;
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
 use arc_swap::ArcSwap;
@@ -146,13 +147,22 @@ pub async fn run(args: Serve) -> Result<(), ServeError> {
             Some(_) => None,
             None => Some(OwnImage::new(client.clone(), &args)),
         };
+        let known = Arc::new(AtomicBool::new(false));
+        let is_known = Arc::clone(&known);
+        // A template is never written again: one with another image, or without the address of the
+        // replicas, would stay so for the life of its workload.
+        let check = move || match is_known.load(Ordering::Acquire) {
+            true => Ok(()),
+            false => Err("the image of this replica is not known yet".to_owned()),
+        };
+        server.ready_when("wait-container", Box::new(check));
         // The second one stands for any replica: name servers tell for up to half a minute of those
         // that are gone.
         let (namespace, port) = (&args.namespace, address.port());
         let service =
             || format!("muster-barrier.{namespace}.svc:{port};muster.{namespace}.svc:8444");
         let server = args.barrier_server.clone().unwrap_or_else(service);
-        let kept = keep_wait_container(image, server, certificates, Arc::clone(&cluster));
+        let kept = keep_wait_container(image, server, certificates, Arc::clone(&cluster), known);
         background.spawn("container of start barriers", kept);
     }
     if let Some(keeper) = keeper {
@@ -209,15 +219,17 @@ impl OwnImage {
         }
     }
 
-    async fn find(&self) -> Result<String, kube::Error> {
-        let containers = self.pods.get(&self.pod).await?.spec.unwrap_or_default();
-        let containers = containers.containers;
+    /// Nothing, where it is no pod.
+    async fn find(&self) -> Result<Option<String>, kube::Error> {
+        let Some(pod) = self.pods.get_opt(&self.pod).await? else {
+            return Ok(None);
+        };
+        let containers = pod.spec.unwrap_or_default().containers;
         // A mesh may have put its own beside it.
         let own = containers
             .iter()
             .find(|container| container.name == "muster");
-        let image = own.or(containers.first()).and_then(|own| own.image.clone());
-        Ok(image.unwrap_or_default())
+        Ok(own.or(containers.first()).and_then(|own| own.image.clone()))
     }
 }
 
@@ -231,6 +243,7 @@ async fn keep_wait_container(
     server: String,
     certificates: Arc<Certificates>,
     cluster: Cluster,
+    known: Arc<AtomicBool>,
 ) {
     let mut complained = false;
     loop {
@@ -243,15 +256,20 @@ async fn keep_wait_container(
         if let Some(own) = &image {
             match own.find().await {
                 Ok(found) => {
-                    container.image = found;
+                    match found {
+                        Some(found) => container.image = found,
+                        None => tracing::warn!(
+                            pod = own.pod,
+                            image = container.image,
+                            "this replica is no pod: --wait-image sets the image of start barriers"
+                        ),
+                    }
                     image = None;
                 }
                 Err(error) if !complained => {
                     complained = true;
-                    let image = &container.image;
                     tracing::warn!(
                         %error,
-                        image,
                         "this replica's own image is not known yet: --wait-image sets it"
                     );
                 }
@@ -264,6 +282,9 @@ async fn keep_wait_container(
                 wait: Arc::clone(&wait),
                 ..Snapshot::clone(old)
             });
+        }
+        if image.is_none() {
+            known.store(true, Ordering::Release);
         }
         tokio::time::sleep(WAIT_CONTAINER_POLL).await;
     }

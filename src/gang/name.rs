@@ -250,19 +250,54 @@ impl Identity {
     }
 }
 
-/// Whether a text is a DNS subdomain (RFC 1123), as the names of most objects must be.
+/// Whether a text is a DNS subdomain (RFC 1123), of which each label is one.
 pub(crate) fn is_dns_subdomain(text: &str) -> bool {
     text.len() <= 253 && text.split('.').all(is_dns_label)
 }
 
+/// Whether a text can be the name of most objects: a DNS subdomain as Kubernetes checks it, which bounds
+/// the whole and not its labels.
+pub(crate) fn is_object_name(text: &str) -> bool {
+    text.len() <= 253 && text.split('.').all(is_dns_word)
+}
+
 /// Whether a text is a DNS label (RFC 1123), as Kubernetes checks it.
 pub(crate) fn is_dns_label(text: &str) -> bool {
-    let alphanumeric = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
+    text.len() <= MAX_LABEL && is_dns_word(text)
+}
+
+/// A DNS label of any length.
+fn is_dns_word(text: &str) -> bool {
+    let lower = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
+    is_word(text, lower, |b| b == b'-')
+}
+
+/// Whether a text is the key of a label or an annotation: a name, and before it perhaps a DNS subdomain
+/// and a slash.
+pub(crate) fn is_qualified_name(text: &str) -> bool {
+    match text.split_once('/') {
+        Some((prefix, name)) => is_object_name(prefix) && is_name(name),
+        None => is_name(text),
+    }
+}
+
+/// Whether a text is the value of a label.
+pub(crate) fn is_label_value(text: &str) -> bool {
+    text.is_empty() || is_name(text)
+}
+
+/// What is after the slash of a key, and what a label's value is.
+fn is_name(text: &str) -> bool {
+    let between = |b| matches!(b, b'-' | b'_' | b'.');
+    text.len() <= MAX_LABEL && is_word(text, |b| b.is_ascii_alphanumeric(), between)
+}
+
+/// Whether a text begins and ends with some bytes, and has others only between them.
+fn is_word(text: &str, ends: impl Fn(u8) -> bool, between: impl Fn(u8) -> bool) -> bool {
     let bytes = text.as_bytes();
-    (1..=MAX_LABEL).contains(&bytes.len())
-        && bytes.iter().all(|b| alphanumeric(*b) || *b == b'-')
-        && bytes.first().is_some_and(|b| alphanumeric(*b))
-        && bytes.last().is_some_and(|b| alphanumeric(*b))
+    bytes.iter().all(|b| ends(*b) || between(*b))
+        && bytes.first().is_some_and(|b| ends(*b))
+        && bytes.last().is_some_and(|b| ends(*b))
 }
 
 #[cfg(test)]
@@ -272,6 +307,37 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn names_are_what_kubernetes_says() {
+        let long = |length: usize| "x".repeat(length);
+        assert!(is_dns_label(&long(63)) && !is_dns_label(&long(64)));
+        assert!(is_object_name(&long(253)) && !is_object_name(&long(254)));
+        assert!(!is_dns_subdomain(&long(64)));
+        for (text, label, subdomain, key, value) in [
+            ("train-0", true, true, true, true),
+            ("train.v1", false, true, true, true),
+            ("Train_0", false, false, true, true),
+            ("", false, false, false, true),
+            ("-a", false, false, false, false),
+            ("a-", false, false, false, false),
+            ("a..b", false, false, true, true),
+            ("a b", false, false, false, false),
+            ("muster.dev/Gang_mode", false, false, true, false),
+            ("Muster.dev/gang", false, false, false, false),
+            ("/gang", false, false, false, false),
+            ("a/b/c", false, false, false, false),
+        ] {
+            assert_eq!(is_dns_label(text), label, "{text}");
+            assert_eq!(is_dns_subdomain(text), subdomain, "{text}");
+            assert_eq!(is_object_name(text), subdomain, "{text}");
+            assert_eq!(is_qualified_name(text), key, "{text}");
+            assert_eq!(is_label_value(text), value, "{text}");
+        }
+        let key = format!("{}/{}", long(253), long(63));
+        assert!(is_qualified_name(&key) && !is_qualified_name(&format!("{key}x")));
+        assert!(is_label_value(&long(63)) && !is_label_value(&long(64)));
+    }
 
     fn identity() -> impl Strategy<Value = Identity> {
         // Few values per field, so that generated identities often differ in one field only.

@@ -21,7 +21,7 @@ pub struct Config {
     pub max_body: usize,
     /// Bytes of bodies in memory at once, over all connections, half-sent ones too. A peer may
     /// hold as many as are still free; above it, 429. 64 MiB are nine of the largest reviews, or
-    /// four thousand ordinary ones of 16 KiB, and leave most of the 576 MiB in the manifests to
+    /// four thousand ordinary ones of 16 KiB, and leave most of the 720 MiB in the manifests to
     /// the work on them.
     pub body_budget: usize,
     /// Open connections of each port. A peer may hold as many as are still free, so that one alone

@@ -9,6 +9,7 @@ mod body;
 mod config;
 mod connection;
 mod lifecycle;
+mod listen;
 pub mod log;
 mod metrics;
 mod refusal;
@@ -20,7 +21,7 @@ mod tls;
 mod work;
 
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use prometheus_client::registry::Registry;
@@ -39,6 +40,8 @@ use accept::Door;
 use admin::{Check, Readiness};
 use connection::Connections;
 use lifecycle::{Lifecycle, Stage};
+use listen::BACKLOG;
+pub(crate) use listen::listen;
 use metrics::{Metrics, Port};
 use review::Reviews;
 pub(crate) use share::{Part, Share};
@@ -92,8 +95,8 @@ impl Server {
         certificates: Arc<Certificates>,
         handler: Handler,
     ) -> Result<Self, Error> {
-        let (listener, local) = listen(config.listen).await?;
-        let (admin, admin_local) = listen(config.admin).await?;
+        let (listener, local) = take(config.listen)?;
+        let (admin, admin_local) = take(config.admin)?;
         let mut registry = Registry::default();
         let metrics = Metrics::register(&mut registry, Arc::clone(&certificates));
         Ok(Self {
@@ -246,19 +249,11 @@ impl Server {
     }
 }
 
-/// Takes a port. `[::]` serves IPv4 too, except on nodes that were booted without IPv6; those
-/// get `0.0.0.0`.
-async fn listen(address: SocketAddr) -> Result<(TcpListener, SocketAddr), Error> {
-    let mut bound = bind(address).await;
-    if bound.is_err() && address.ip() == IpAddr::V6(Ipv6Addr::UNSPECIFIED) {
-        let fallback = bind((Ipv4Addr::UNSPECIFIED, address.port()).into()).await;
-        bound = fallback.or(bound);
-    }
-    bound.map_err(|source| Error::Listen { address, source })
-}
-
-async fn bind(address: SocketAddr) -> io::Result<(TcpListener, SocketAddr)> {
-    let listener = TcpListener::bind(address).await?;
-    let local = listener.local_addr()?;
-    Ok((listener, local))
+/// A port of this server, and its address with the number that a configured 0 became.
+fn take(address: SocketAddr) -> Result<(TcpListener, SocketAddr), Error> {
+    let taken = listen(address, BACKLOG).and_then(|listener| {
+        let local = listener.local_addr()?;
+        Ok((listener, local))
+    });
+    taken.map_err(|source| Error::Listen { address, source })
 }

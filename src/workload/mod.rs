@@ -144,10 +144,15 @@ pub trait Workload: Sync {
         None
     }
 
-    /// Whether an object of this kind and name makes its pods, or what makes them: its events tell why
-    /// pods are missing.
-    fn makes_pods(&self, kind: &str, name: &str) -> bool {
-        self.is(kind, name)
+    /// Whether pods of a part have ended: those may be gone, and none is made in their place.
+    fn has_ended(&self, _part: &Part) -> bool {
+        false
+    }
+
+    /// Which of its pods an object of this kind and name makes, or makes what makes them: its events tell
+    /// why those are missing. Nothing where it makes none of them.
+    fn made_by(&self, kind: &str, name: &str) -> Option<Makes> {
+        self.is(kind, name).then_some(Makes::Any)
     }
 
     /// Whether it is the object of this kind and name itself.
@@ -181,8 +186,30 @@ pub trait Workload: Sync {
     }
 }
 
+/// The number at the end of a child's name, as controllers write it.
+pub(crate) fn numbered(end: &str) -> Option<u32> {
+    let digits = end.bytes().all(|byte| byte.is_ascii_digit());
+    end.parse().ok().filter(|_| digits)
+}
+
 /// Creates a child: its kind and its JSON in, the stored object out.
 pub(crate) type Admit<'a> = dyn FnMut(&'static Kind, Value) -> Option<Value> + 'a;
+
+/// Which pods of a workload somebody makes, as far as his name tells.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Makes {
+    /// Those of any gang.
+    Any,
+    /// The first pod of each gang: of one that has pods it makes no more.
+    First,
+    /// Those of one role, and of one replica.
+    Of {
+        /// The role.
+        role: String,
+        /// The replica.
+        replica: u32,
+    },
+}
 
 /// Which object in the cluster a workload is.
 #[derive(Debug, Clone, Copy)]

@@ -62,13 +62,17 @@ fn stray(whose: &str) -> FieldError {
     FieldError::forbidden(at, detail)
 }
 
+/// Where a volume names its ConfigMap: as it is written today, and as templates have it that were stamped
+/// before.
+const SHOWN: [&str; 2] = ["/projected/sources/0/configMap/name", "/configMap/name"];
+
 /// A pod, its container that waits, and what that is to be told.
 struct Waiting {
     barrier: String,
     /// The container's position and its variables.
     container: Option<(usize, Vec<Value>)>,
-    /// The position of the volume, and what it shows.
-    volume: Option<(usize, Option<String>)>,
+    /// The position of the volume, where in it the ConfigMap is named, and the name.
+    volume: Option<(usize, Option<(&'static str, String)>)>,
     told: Vec<Value>,
 }
 
@@ -78,7 +82,12 @@ impl Waiting {
         let containers = List::new("initContainers", spec.init_containers.items());
         let volumes = List::new("volumes", spec.volumes.items());
         let variables = |container: &Value| container["env"].as_array().cloned();
-        let shows = |volume: &Value| volume["configMap"]["name"].as_str().map(str::to_owned);
+        let shows = |volume: &Value| {
+            SHOWN.into_iter().find_map(|path| {
+                let name = volume.pointer(path)?.as_str()?;
+                Some((path, name.to_owned()))
+            })
+        };
         Self {
             barrier: start.name(),
             container: containers
@@ -102,12 +111,13 @@ impl Waiting {
                 patch.set(["spec", "initContainers", &at, "env"], Value::Array(all));
             }
         }
-        if let Some((at, Some(shows))) = &self.volume
+        if let Some((at, Some((path, shows)))) = &self.volume
             && *shows != self.barrier
         {
             let at = at.to_string();
             let name = Value::from(self.barrier.as_str());
-            patch.set(["spec", "volumes", &at, "configMap", "name"], name);
+            let steps = path.split('/').skip(1);
+            patch.set(["spec", "volumes", &at].into_iter().chain(steps), name);
         }
     }
 
@@ -124,8 +134,9 @@ impl Waiting {
         let asks = self.container.as_ref();
         let asks =
             asks.is_some_and(|(_, variables)| barrier.is_some_and(|told| variables.contains(told)));
-        let shows = self.volume.as_ref().and_then(|(_, shows)| shows.as_deref());
-        (!asks || shows != Some(&self.barrier)).then(|| {
+        let shows = self.volume.as_ref().and_then(|(_, shows)| shows.as_ref());
+        let shown = shows.is_some_and(|(_, shows)| *shows == self.barrier);
+        (!asks || !shown).then(|| {
             let at = FieldPath::new("spec").child("initContainers");
             FieldError::required(
                 at,

@@ -77,6 +77,7 @@ pub(super) fn look(seen: &Seen<'_>, judged: &Judged) -> Option<BarrierStatus> {
     let believed =
         |waiter: &&Waiter| waiter.sealed == Sealed::Yes || carried.contains(&waiter.stamped);
     let waiters: Vec<&Waiter> = seen.waiters.iter().filter(believed).collect();
+    let start = status::start_of_now(start, &waiters);
     let shown = match made(seen, &start).and_then(says) {
         Some(OPENED) => Shown::Open,
         Some(LATE) => Shown::Late,

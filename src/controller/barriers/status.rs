@@ -104,7 +104,7 @@ pub(crate) fn status(
     }
     if shown == Shown::Late {
         // Those who gave up may be restarted: it is late all the same.
-        status.says = Some(Says::Late(missing(&wanted, &own, &came)));
+        status.says = Some(Says::Late(missing(&wanted, &own)));
         return status;
     }
     let first = own.iter().filter_map(|waiter| since(&waiter.step)).min();
@@ -116,7 +116,7 @@ pub(crate) fn status(
         .saturating_sub(AHEAD)
         .saturating_sub(elapsed(first, now));
     match left.is_zero() {
-        true => status.says = Some(Says::Late(missing(&wanted, &own, &came))),
+        true => status.says = Some(Says::Late(missing(&wanted, &own))),
         false => status.again = Some(left),
     }
     status
@@ -162,8 +162,32 @@ fn since(step: &Step) -> Option<Timestamp> {
     }
 }
 
-/// How many of how many came, and the first of those who did not, with the reason.
-fn missing(wanted: &[(&str, u64)], own: &[&Waiter], came: &HashMap<&str, u64>) -> String {
+/// The start whose pods wait: that of the workload's round, or of an earlier one whose pods live on. A
+/// workload may be suspended and resumed before its controller has seen the suspension: then its pods
+/// stay, and with them their round. A later round than the workload's is nobody's.
+pub(crate) fn start_of_now(workload: BarrierStart, waiters: &[&Waiter]) -> BarrierStart {
+    let lives = |waiter: &&&Waiter| {
+        let BarrierStart {
+            uid,
+            attempt,
+            round,
+            ..
+        } = &waiter.start;
+        let same = *uid == workload.uid && *attempt == workload.attempt;
+        same && *round <= workload.round && !matches!(waiter.step, Step::Gone | Step::Done)
+    };
+    let rounds = waiters.iter().filter(lives).map(|w| w.start.round);
+    BarrierStart {
+        round: rounds.max().unwrap_or(workload.round),
+        ..workload
+    }
+}
+
+/// How many of how many have started, and the first of those who have not, with the reason. Those who have
+/// given up did start: they are not named, or nobody would find whom they waited for.
+fn missing(wanted: &[(&str, u64)], own: &[&Waiter]) -> String {
+    let gave_up = |waiter: &&Waiter| matches!(waiter.step, Step::GaveUp(_));
+    let started = |waiter: &&&Waiter| has_come(&waiter.step) || gave_up(waiter);
     let mut missing = Vec::new();
     for (role, members) in wanted {
         let of_role = || own.iter().filter(|waiter| waiter.role == *role);
@@ -173,8 +197,8 @@ fn missing(wanted: &[(&str, u64)], own: &[&Waiter], came: &HashMap<&str, u64>) -
                 Step::Unplaced(Some(why)) => format!("is not placed: {why}"),
                 Step::Starting(None) => "has not started yet".to_owned(),
                 Step::Starting(Some(why)) => format!("has not started: {why}"),
-                Step::GaveUp(_) => "has given up".to_owned(),
-                Step::Waits(_) | Step::Passed | Step::Done | Step::Gone => continue,
+                Step::Waits(_) | Step::GaveUp(_) => continue,
+                Step::Passed | Step::Done | Step::Gone => continue,
             };
             missing.push(cut(&format!("{} {reason}", waiter.pod), EACH));
         }
@@ -183,9 +207,13 @@ fn missing(wanted: &[(&str, u64)], own: &[&Waiter], came: &HashMap<&str, u64>) -
             missing.push(format!("{role}: {unmade} not created yet"));
         }
     }
-    let came: u64 = came.values().sum();
     let members: u64 = wanted.iter().map(|(_, members)| members).sum();
-    let text = format!("{came} of {members} members have started");
+    let began = own.iter().filter(started).count();
+    let mut text = format!("{began} of {members} members have started");
+    // Without their number, which changes whenever kubelet restarts one.
+    if own.iter().any(gave_up) {
+        text.push_str(", and some of them have given up");
+    }
     match few(missing.iter().map(String::as_str)) {
         missing if missing.is_empty() => text,
         missing => cut(&format!("{text}; {missing}"), LONGEST),
@@ -336,6 +364,49 @@ mod tests {
     }
 
     #[test]
+    fn whom_the_others_waited_for_is_named_although_they_have_given_up() {
+        let mut all = vec![waiter("driver", "d", Step::GaveUp(Some(at(0))))];
+        all.push(waiter("workers", "w0", Step::GaveUp(Some(at(0)))));
+        all.push(waiter(
+            "workers",
+            "w1",
+            Step::Unplaced(Some("0/4 nodes are available".to_owned())),
+        ));
+        let Some(Says::Late(text)) = look(&all, Shown::Late, 400).says else {
+            panic!("it is late");
+        };
+        insta::assert_snapshot!(text, @"2 of 3 members have started, and some of them have given up; w1 is not placed: 0/4 nodes are available");
+    }
+
+    #[test]
+    fn pods_that_outlive_a_short_suspension_are_the_start_of_now() {
+        let mut all = [
+            waiter("driver", "d", waits()),
+            waiter("workers", "w0", waits()),
+            waiter("workers", "w1", waits()),
+        ];
+        let resumed = || BarrierStart {
+            round: Round(1),
+            ..start(0)
+        };
+        let now = |all: &[Waiter]| {
+            let waiters: Vec<&Waiter> = all.iter().collect();
+            start_of_now(resumed(), &waiters).round
+        };
+        assert_eq!(now(&all), Round(0));
+        // Once the first pod of the new round exists, the old ones are on their way out.
+        all[2].start.round = Round(1);
+        assert_eq!(now(&all), Round(1));
+        // Nobody is in a round that the workload has not begun.
+        all[2].start.round = Round(7);
+        assert_eq!(now(&all), Round(0));
+        for waiter in &mut all {
+            waiter.step = Step::Done;
+        }
+        assert_eq!(now(&all), Round(1));
+    }
+
+    #[test]
     fn who_gave_up_is_missing_until_kubelet_restarts_it() {
         let all = [
             waiter("driver", "d", Step::GaveUp(Some(at(0)))),
@@ -346,7 +417,7 @@ mod tests {
         assert_eq!(
             late.says,
             Some(Says::Late(
-                "2 of 3 members have started; d has given up".to_owned()
+                "3 of 3 members have started, and some of them have given up".to_owned()
             ))
         );
     }

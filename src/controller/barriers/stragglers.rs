@@ -87,10 +87,14 @@ impl Stragglers {
     }
 }
 
-/// Makes the kubelets of these pods look.
-pub(crate) async fn touch(client: &Client, status: &BarrierStatus, pods: &[String]) {
+/// Makes the kubelets of these pods look; when to try again where one could not be told.
+pub(crate) async fn touch(
+    client: &Client,
+    status: &BarrierStatus,
+    pods: &[String],
+) -> Option<Duration> {
     if pods.is_empty() {
-        return;
+        return None;
     }
     let (namespace, name) = (&status.start.namespace, status.start.name());
     tracing::info!(
@@ -106,14 +110,20 @@ pub(crate) async fn touch(client: &Client, status: &BarrierStatus, pods: &[Strin
         .cloned()
         .map(|pod| touch_one(api.clone(), pod, patch.clone()));
     let mut touched = futures::stream::iter(touched).buffer_unordered(AT_ONCE);
-    while touched.next().await.is_some() {}
+    let mut again = None;
+    while let Some(told) = touched.next().await {
+        again = told.is_err().then_some(PATIENCE).or(again);
+    }
+    again
 }
 
-async fn touch_one(api: Api<Pod>, pod: String, patch: Value) {
+async fn touch_one(api: Api<Pod>, pod: String, patch: Value) -> Result<(), kube::Error> {
     let params = PatchParams::default();
     let patch = Patch::Merge(&patch);
-    let answer = api.patch_metadata(&pod, &params, &patch);
-    if let Err(error) = answer.await {
-        tracing::debug!(%error, pod, "a straggler is not told");
-    }
+    let answer = api.patch_metadata(&pod, &params, &patch).await;
+    let told = match answer {
+        Err(kube::Error::Api(status)) if status.is_not_found() => Ok(()),
+        answer => answer.map(drop),
+    };
+    told.inspect_err(|error| tracing::debug!(%error, pod, "a straggler is not told"))
 }

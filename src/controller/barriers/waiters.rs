@@ -15,6 +15,9 @@ use crate::workload::seen::Sealed;
 /// The label that Kubernetes writes on the pods of a Job.
 const JOB: &str = "batch.kubernetes.io/job-name";
 
+/// Kubelet's word for a container that has failed and is started again later.
+const CRASHED: &str = "CrashLoopBackOff";
+
 /// A pod as the watch reads it, until a [`Waiter`] is made of it.
 pub type WaitingPod = Object<PodSpec, PodStatus>;
 
@@ -35,10 +38,11 @@ pub struct PodStatus {
 }
 
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
-#[serde(default)]
+#[serde(rename_all = "camelCase", default)]
 struct ContainerStatus {
     name: String,
     state: ContainerState,
+    last_state: ContainerState,
 }
 
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -155,8 +159,19 @@ fn step(pod: &WaitingPod) -> Step {
             0 => Step::Passed,
             _ => Step::GaveUp(since(&ended.started_at)),
         },
-        _ => Step::Starting(held_up(&status.init_container_statuses)),
+        _ => match own.and_then(failed_before) {
+            Some(ended) => Step::GaveUp(since(&ended.started_at)),
+            None => Step::Starting(held_up(&status.init_container_statuses)),
+        },
     }
+}
+
+/// How it ended, of a container that kubelet starts again after a while.
+fn failed_before(own: &ContainerStatus) -> Option<&Terminated> {
+    let waiting = own.state.waiting.as_ref()?;
+    let again = matches!(waiting.reason.as_deref(), Some(CRASHED) | None);
+    let ended = own.last_state.terminated.as_ref();
+    ended.filter(|ended| again && ended.exit_code != 0)
 }
 
 /// The first init container that cannot start, and why: what comes after it waits for it.
@@ -188,9 +203,13 @@ mod tests {
     }
 
     fn container(state: serde_json::Value) -> Step {
+        restarted(state, json!({}))
+    }
+
+    fn restarted(state: serde_json::Value, before: serde_json::Value) -> Step {
         let statuses = json!([
             {"name": "load", "state": {"terminated": {"exitCode": 0}}},
-            {"name": CONTAINER, "state": state},
+            {"name": CONTAINER, "state": state, "lastState": before},
         ]);
         step_of(
             json!({"nodeName": "n"}),
@@ -221,6 +240,26 @@ mod tests {
         assert_eq!(
             container(json!({"waiting": {"reason": "ErrImagePull", "message": "no such image"}})),
             Step::Starting(Some(format!("{CONTAINER}: ErrImagePull: no such image")))
+        );
+    }
+
+    #[test]
+    fn a_container_that_kubelet_starts_again_later_has_given_up() {
+        let time = "2026-11-17T12:00:00Z";
+        let before = json!({"terminated": {"exitCode": 1, "startedAt": time}});
+        let waiting = |reason: &str| json!({"waiting": {"reason": reason}});
+        assert_eq!(
+            restarted(waiting("CrashLoopBackOff"), before.clone()),
+            Step::GaveUp(Some(time.parse().unwrap()))
+        );
+        // What keeps it from coming now is another thing.
+        assert_eq!(
+            restarted(waiting("ErrImagePull"), before.clone()),
+            Step::Starting(Some(format!("{CONTAINER}: ErrImagePull")))
+        );
+        assert_eq!(
+            restarted(json!({"running": {"startedAt": time}}), before),
+            Step::Waits(Some(time.parse().unwrap()))
         );
     }
 

@@ -21,7 +21,7 @@ use super::{
     Admit, Facts, Kind, Life, Origin, Outlook, Reading, Reviewed, SeenPod, Site, Start, Unasked,
     Workload, keys, object,
 };
-use crate::gang::{Attempt, FieldError, FieldPath, Plan};
+use crate::gang::{Attempt, FieldError, FieldPath, Part, Plan};
 
 pub use facts::KIND;
 use facts::{DECLARED_BY_PODS, FACTS, TEMPLATE};
@@ -170,6 +170,10 @@ impl Workload for Job<'_> {
     /// not started: always from 1.36 on, and up to 1.35 only if it never was.
     fn may_begin_a_round(&self) -> bool {
         self.status.start_time.is_none() && self.status.active == 0
+    }
+
+    fn has_ended(&self, _part: &Part) -> bool {
+        self.status.succeeded > 0 || self.status.failed > 0
     }
 
     fn outlook<'p>(&self, plan: &'p Plan, of: &Origin<'_>, _pods: &[SeenPod]) -> Outlook<'p> {

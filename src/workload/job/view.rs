@@ -82,6 +82,10 @@ pub(super) struct Status<'a> {
     pub(super) start_time: Option<Present>,
     #[serde(deserialize_with = "or_default")]
     pub(super) active: i64,
+    #[serde(deserialize_with = "or_default")]
+    pub(super) succeeded: i64,
+    #[serde(deserialize_with = "or_default")]
+    pub(super) failed: i64,
     #[serde(borrow, deserialize_with = "or_default")]
     conditions: Several<Condition<'a>, MAX_CONDITIONS>,
 }

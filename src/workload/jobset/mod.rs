@@ -23,11 +23,11 @@ use serde_json::Value;
 use super::template::PodTemplate;
 use super::view::Meta;
 use super::{
-    Admit, Facts, GangField, Kind, Life, Origin, Outlook, Reading, Reviewed, SeenPod, Site, Start,
-    Unasked, Workload,
+    Admit, Facts, GangField, Kind, Life, Makes, Origin, Outlook, Reading, Reviewed, SeenPod, Site,
+    Start, Unasked, Workload,
 };
-use crate::gang::{Attempt, FieldError, FieldPath, Part, Plan};
-use crate::workload::child;
+use crate::gang::{Attempt, FieldError, FieldPath, Part, Plan, Round};
+use crate::workload::{child, numbered};
 
 pub use children::{ChildRef, job, pod};
 pub use facts::KIND;
@@ -100,24 +100,26 @@ impl Workload for JobSet<'_> {
     }
 
     /// All gangs of the JobSet's current attempt; each replica with its own restarts.
-    fn outlook<'p>(&self, plan: &'p Plan, of: &Origin<'_>, _pods: &[SeenPod]) -> Outlook<'p> {
+    fn outlook<'p>(&self, plan: &'p Plan, of: &Origin<'_>, pods: &[SeenPod]) -> Outlook<'p> {
         let attempt = Attempt {
             whole: self.status.restarts,
             own: 0,
         };
         let round = child::round(&self.metadata);
+        let living = living_rounds(pods, round);
         let groups = self.status.replicated_jobs_status.iter();
         let own_restarts: HashMap<&str, &[u32]> = groups
             .map(|group| (&*group.name, &*group.job_restarts))
             .collect();
         let mut gangs = plan.identities(of.namespace, of.name, of.uid, attempt);
         for (_, identity) in &mut gangs {
-            identity.round = round;
             if let Some(index) = identity.index {
                 let own = own_restarts.get(identity.part.as_str());
                 let own = own.and_then(|restarts| restarts.get(index as usize));
                 identity.attempt.own = own.copied().unwrap_or(0);
             }
+            let key = (identity.part.as_str(), identity.index, identity.attempt);
+            identity.round = living.get(&key).copied().unwrap_or(round);
         }
         let start = Start {
             plan: Cow::Borrowed(plan),
@@ -134,18 +136,28 @@ impl Workload for JobSet<'_> {
         order::awaited(self, part)
     }
 
+    fn has_ended(&self, part: &Part) -> bool {
+        let groups = self.status.replicated_jobs_status.iter();
+        let of_part = |name: &str| part.roles().iter().any(|role| role.name == name);
+        let mut own = groups.filter(|group| of_part(&group.name));
+        own.any(|group| group.succeeded + group.failed > 0)
+    }
+
     /// Its Jobs are named after it, the ReplicatedJob and their index.
-    fn makes_pods(&self, kind: &str, name: &str) -> bool {
-        let job = || {
-            let own = self.metadata.name.as_deref()?;
-            let rest = name.strip_prefix(own)?.strip_prefix('-')?;
-            let (group, index) = rest.rsplit_once('-')?;
-            let numbered = index.bytes().all(|byte| byte.is_ascii_digit());
-            let mut groups = self.spec.replicated_jobs.iter();
-            let known = groups.any(|known| &*known.name == group);
-            (kind == super::job::KIND.name && numbered && known).then_some(())
-        };
-        self.is(kind, name) || job().is_some()
+    fn made_by(&self, kind: &str, name: &str) -> Option<Makes> {
+        if self.is(kind, name) {
+            return Some(Makes::Any);
+        }
+        let own = self.metadata.name.as_deref()?;
+        let rest = name.strip_prefix(own)?.strip_prefix('-')?;
+        let (role, replica) = rest.rsplit_once('-')?;
+        let mut groups = self.spec.replicated_jobs.iter();
+        let known = groups.any(|known| &*known.name == role);
+        let job = kind == super::job::KIND.name && known;
+        numbered(replica).filter(|_| job).map(|replica| Makes::Of {
+            role: role.to_owned(),
+            replica,
+        })
     }
 
     fn children(
@@ -158,6 +170,22 @@ impl Workload for JobSet<'_> {
     ) -> Vec<Value> {
         children::linked(stored, of, plan, most, admit)
     }
+}
+
+/// The latest round of each gang that has live pods, where that is not after the JobSet's. It may be
+/// resumed before its controller has seen that it was suspended: its Jobs are not touched then, and
+/// their pods go on in the round in which they were made.
+fn living_rounds(pods: &[SeenPod], round: Round) -> HashMap<(&str, Option<u32>, Attempt), Round> {
+    let mut living = HashMap::new();
+    for pod in pods.iter().filter(|pod| !pod.going && pod.phase.is_live()) {
+        let gang = &*pod.gang;
+        if gang.round <= round {
+            let key = (gang.part.as_str(), gang.index, gang.attempt);
+            let latest = living.entry(key).or_insert(gang.round);
+            *latest = gang.round.max(*latest);
+        }
+    }
+    living
 }
 
 fn sites<'o>(index: usize, job: &'o ReplicatedJob<'o>) -> [Site<'o>; 2] {

@@ -18,8 +18,8 @@ use serde_json::{Value, json};
 
 use super::view::Meta;
 use super::{
-    Admit, Facts, Kind, Life, Origin, Outlook, Reading, Reviewed, SeenPod, Site, Template,
-    Transition, Unasked, Workload,
+    Admit, Facts, Kind, Life, Makes, Origin, Outlook, Reading, Reviewed, SeenPod, Site, Template,
+    Transition, Unasked, Workload, numbered,
 };
 use crate::gang::{FieldError, Part, Plan, Stamp, Words};
 
@@ -139,15 +139,18 @@ impl Workload for LeaderWorkerSet<'_> {
     }
 
     /// The StatefulSet of its leaders has its name, those of workers end with the leader's number.
-    fn makes_pods(&self, kind: &str, name: &str) -> bool {
-        let set = || {
-            let own = self.metadata.name.as_deref()?;
-            let rest = name.strip_prefix(own)?;
-            let index = rest.strip_prefix('-').unwrap_or(rest);
-            let numbered = index.bytes().all(|byte| byte.is_ascii_digit());
-            (kind == "StatefulSet" && numbered).then_some(())
-        };
-        self.is(kind, name) || set().is_some()
+    fn made_by(&self, kind: &str, name: &str) -> Option<Makes> {
+        if self.is(kind, name) {
+            return Some(Makes::Any);
+        }
+        let own = self.metadata.name.as_deref()?;
+        let rest = name.strip_prefix(own).filter(|_| kind == "StatefulSet")?;
+        if rest.is_empty() {
+            return Some(Makes::First);
+        }
+        let replica = numbered(rest.strip_prefix('-')?)?;
+        let role = WORKERS.to_owned();
+        Some(Makes::Of { role, replica })
     }
 
     fn children(
@@ -162,5 +165,44 @@ impl Workload for LeaderWorkerSet<'_> {
             true => Vec::new(),
             false => children::linked(self, stored, of, most, admit),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::workload::Object;
+
+    #[test]
+    fn a_set_is_not_told_what_another_of_a_similar_name_was_refused() {
+        let serve = json!({
+            "apiVersion": "leaderworkerset.x-k8s.io/v1", "kind": "LeaderWorkerSet",
+            "metadata": {"name": "serve", "namespace": "ml"},
+            "spec": {"leaderWorkerTemplate": {"workerTemplate": {"spec": {"containers": []}}}},
+        })
+        .to_string();
+        let object = Object::read(&KIND, &serve);
+        let made_by = |kind, name| object.workload().unwrap().made_by(kind, name);
+        let workers = |replica| {
+            let role = WORKERS.to_owned();
+            Some(Makes::Of { role, replica })
+        };
+        assert_eq!(made_by("StatefulSet", "serve"), Some(Makes::First));
+        assert_eq!(made_by("StatefulSet", "serve-0"), workers(0));
+        assert_eq!(made_by("StatefulSet", "serve-12"), workers(12));
+        for other in [
+            "serve2",
+            "serve-",
+            "serve-+1",
+            "serve-a",
+            "serve-1-2",
+            "ser",
+        ] {
+            assert_eq!(made_by("StatefulSet", other), None, "{other}");
+        }
+        assert_eq!(made_by("Job", "serve-0"), None);
+        assert_eq!(made_by("LeaderWorkerSet", "serve"), Some(Makes::Any));
     }
 }

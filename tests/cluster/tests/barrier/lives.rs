@@ -127,7 +127,8 @@ pub async fn a_resumed_workload_does_not_wait_for_what_is_done(sandbox: Sandbox)
     Ok(())
 }
 
-/// After the barrier has opened nobody waits: a pod that is replaced, or a Job that restarts alone.
+/// After the barrier has opened nobody waits: neither a pod that is replaced nor, below, a Job that restarts
+/// alone.
 pub async fn a_replaced_pod_goes_straight_through(sandbox: Sandbox) -> Result<()> {
     sandbox.nodes(1, 3).await?;
     let workers = group("workers", 1, 3, "").replace("backoffLimit: 0", "backoffLimit: 6");
@@ -141,6 +142,40 @@ pub async fn a_replaced_pod_goes_straight_through(sandbox: Sandbox) -> Result<()
     let mut replaced = sandbox.waiters_but(&before, 1).await?;
     all_pass(&sandbox, &mut replaced).await?;
     sandbox.started(3).await?;
+    Ok(())
+}
+
+/// The others run: whoever waited for them again would wait for ever.
+pub async fn a_job_that_restarts_alone_goes_straight_through(sandbox: Sandbox) -> Result<()> {
+    sandbox.nodes(1, 4).await?;
+    let spec = "failurePolicy: {maxRestarts: 1, rules: [{name: alone, action: RestartJob}]}";
+    let workers = group("workers", 2, 2, "");
+    sandbox.apply(&jobset(BARRIER, spec, &[workers])).await?;
+    let mut first = sandbox.waiters(4).await?;
+    let barrier = first[0].barrier.clone();
+    let before: Vec<String> = first.iter().map(|waiter| waiter.pod.clone()).collect();
+    all_pass(&sandbox, &mut first).await?;
+    sandbox.started(4).await?;
+    let (restarted, kept): (Vec<_>, Vec<_>) = before
+        .iter()
+        .partition(|pod| pod.starts_with("train-workers-1-"));
+    // One that fails is enough: it takes the other one of its Job along.
+    sandbox.annotate(restarted[0], "fake/outcome=fail").await?;
+    let mut again = sandbox.waiters_but(&before, 2).await?;
+    for waiter in &again {
+        ensure!(waiter.barrier == barrier, "{} waits anew", waiter.pod);
+    }
+    // Told by a replica: no file is shown here.
+    let took = all_pass(&sandbox, &mut again).await?;
+    ensure!(took < Duration::from_secs(5), "they waited for {took:?}");
+    sandbox.started(4).await?;
+    let pods: Api<Pod> = Api::namespaced(sandbox.client(), &sandbox.namespace);
+    for pod in kept {
+        let pod = pods.get_opt(pod).await?;
+        ensure!(pod.is_some(), "the other Job restarted too");
+    }
+    let made = sandbox.barriers().await?;
+    ensure!(made.len() == 1 && made[0].0 == barrier, "{made:?}");
     Ok(())
 }
 

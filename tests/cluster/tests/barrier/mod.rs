@@ -1,8 +1,10 @@
 //! Start barriers: KWOK runs the pods, and their init container is the real `muster wait`, with what the
 //! pod was told at admission, against the real apiserver and the real replicas.
 
+mod door;
 pub mod lives;
 pub mod outage;
+pub mod schedulers;
 pub mod times;
 pub mod waiter;
 
@@ -212,4 +214,39 @@ pub async fn a_barrier_whose_configmap_is_refused_says_so(sandbox: Sandbox) -> R
     );
     sandbox.told("BarrierRefused").await?;
     nobody_passes(&mut waiters, Duration::from_millis(500)).await
+}
+
+/// The name is derived, and so it may be a user's by chance or on purpose.
+pub async fn a_users_own_configmap_is_never_overwritten(sandbox: Sandbox) -> Result<()> {
+    sandbox.nodes(1, 2).await?;
+    let annotations = "muster.dev/start-barrier: 300s";
+    sandbox
+        .apply(&jobset(annotations, "", &[group("workers", 1, 3, "")]))
+        .await?;
+    let mut waiters = sandbox.waiters(2).await?;
+    let name = waiters[0].barrier.clone();
+    let own = format!(
+        "{{apiVersion: v1, kind: ConfigMap, metadata: {{name: {name}}}, data: {{mine: 'true'}}}}"
+    );
+    let before = sandbox.apply(&own).await?.remove(0);
+    sandbox.nodes(1, 1).await?;
+    let others: Vec<String> = waiters.iter().map(|waiter| waiter.pod.clone()).collect();
+    waiters.extend(sandbox.waiters_but(&others, 1).await?);
+    let message = sandbox
+        .barrier_is(super::samples::JOBSET, "BarrierRefused")
+        .await?;
+    let said = format!("ConfigMap {name} exists and was not made by Muster: it is left alone");
+    ensure!(message.contains(&said), "{message}");
+    nobody_passes(&mut waiters, Duration::from_secs(2)).await?;
+    let config_maps = sandbox.api(CONFIG_MAP.0, CONFIG_MAP.1).await?;
+    let now = config_maps.get(&name).await?;
+    ensure!(
+        now.metadata.resource_version == before.metadata.resource_version,
+        "it was written to: {now:?}"
+    );
+    ensure!(now.data == before.data, "{:?}", now.data);
+    // Once it is out of the way the barrier opens.
+    config_maps.delete(&name, &Default::default()).await?;
+    all_pass(&sandbox, &mut waiters).await?;
+    Ok(())
 }

@@ -9,6 +9,7 @@ use kube::api::Api;
 use rustix::process::Signal;
 
 use super::super::words::{group, jobset};
+use super::door::Door;
 use super::waiter::{Waiter, nobody_passes};
 use crate::cluster::Cluster;
 use crate::muster::Muster;
@@ -25,6 +26,8 @@ struct Replicas {
     barrier: u16,
     /// The second one: who asks for it is told by the first.
     others: Vec<u16>,
+    /// Where pods ask, if not at the replicas' own ports.
+    doors: Vec<u16>,
 }
 
 impl Replicas {
@@ -36,7 +39,18 @@ impl Replicas {
             port,
             barrier: Port::reserve()?.number,
             others: vec![Port::reserve()?.number, Port::reserve()?.number],
+            doors: Vec::new(),
         })
+    }
+
+    /// Puts a door before each of them.
+    async fn behind_doors(&mut self) -> Result<[Door; 2]> {
+        let doors = [
+            Door::before(self.barrier).await?,
+            Door::before(self.others[1]).await?,
+        ];
+        self.doors = doors.iter().map(|door| door.port).collect();
+        Ok(doors)
     }
 
     async fn start(&self, cluster: &Cluster, number: u16) -> Result<Process> {
@@ -44,7 +58,12 @@ impl Replicas {
             1 => (self.port, self.barrier),
             _ => (self.others[0], self.others[1]),
         };
-        let servers = format!("127.0.0.1:{},127.0.0.1:{}", self.barrier, self.others[1]);
+        let ports = match &self.doors[..] {
+            [] => &[self.barrier, self.others[1]],
+            doors => doors,
+        };
+        let servers = ports.iter().map(|port| format!("127.0.0.1:{port}"));
+        let servers = servers.collect::<Vec<_>>().join(",");
         let muster = self.muster.clone();
         let muster = muster
             .with("barrier-listen", &format!("127.0.0.1:{barrier}"))
@@ -103,7 +122,7 @@ pub async fn replicas_that_are_killed_lose_nobody(sandbox: Sandbox) -> Result<()
         ensure!(code == 0, "{} ended with {code}", waiter.pod);
     }
 
-    // Once more, in another namespace, and now nobody is there to tell it.
+    // Once more, in another namespace, and now nobody is there to tell it: who reached no replica before.
     let sandbox = Sandbox::new(cluster.clone(), "killed-at-opening").await?;
     let mut waiters = two_of_three(&sandbox).await?;
     // Those who wait cannot reach a replica from now on; the leader still opens the barrier.
@@ -119,6 +138,53 @@ pub async fn replicas_that_are_killed_lose_nobody(sandbox: Sandbox) -> Result<()
     let (cut_off, last) = waiters.split_at_mut(2);
     nobody_passes(cut_off, Duration::from_secs(1)).await?;
     for waiter in cut_off.iter().chain(last.iter()) {
+        waiter.mount()?;
+        let code = waiter.ends().await?;
+        ensure!(code == 0, "{} ended with {code}", waiter.pod);
+    }
+    Ok(())
+}
+
+/// Both have opened it, and are killed before any pod has heard of it. Those who waited at them go on when
+/// their kubelet shows the file.
+pub async fn replicas_that_are_killed_as_they_tell_lose_nobody(sandbox: Sandbox) -> Result<()> {
+    let cluster = sandbox.cluster.another("telling").await?;
+    let mut replicas = Replicas::install(&cluster).await?;
+    let doors = replicas.behind_doors().await?;
+    let processes = [
+        replicas.start(&cluster, 1).await?,
+        replicas.start(&cluster, 2).await?,
+    ];
+    let sandbox = Sandbox::new(cluster.clone(), "killed-as-they-tell").await?;
+    let mut waiters = two_of_three(&sandbox).await?;
+    let leading = || doors.each_ref().map(Door::leading);
+    sandbox
+        .wait_for("each pod to be connected to both", async || {
+            ensure!(leading() == [2, 2], "{:?} are connected", leading());
+            Ok(())
+        })
+        .await?;
+    nobody_passes(&mut waiters, Duration::from_millis(500)).await?;
+    doors.iter().for_each(Door::shut);
+    sandbox.nodes(1, 1).await?;
+    is_open(&sandbox).await?;
+    sandbox
+        .wait_for("the replicas to tell both pods", async || {
+            let told: usize = doors.iter().map(Door::told).sum();
+            ensure!(told == 2, "{told} are told");
+            Ok(())
+        })
+        .await?;
+    for process in processes {
+        process.signal(Signal::KILL)?;
+        drop(process);
+    }
+    doors.iter().for_each(Door::gone);
+    let before: Vec<String> = waiters.iter().map(|waiter| waiter.pod.clone()).collect();
+    waiters.extend(sandbox.waiters_but(&before, 1).await?);
+    nobody_passes(&mut waiters, Duration::from_secs(2)).await?;
+    ensure!(leading() == [0, 0], "{:?} are connected", leading());
+    for waiter in &waiters {
         waiter.mount()?;
         let code = waiter.ends().await?;
         ensure!(code == 0, "{} ended with {code}", waiter.pod);
