@@ -310,6 +310,37 @@ fn a_resumed_gang_is_not_scheduled_by_the_dying_pods_of_its_last_round() {
     }
 }
 
+/// The JobSet controller may not have seen the suspension: then it touches no Job, and all pods stay.
+#[test]
+fn pods_that_outlive_a_short_suspension_are_still_their_gang() {
+    for scheduler in [SchedulerKind::NATIVE, SchedulerKind::VOLCANO] {
+        let cluster = Snapshot::assumed(scheduler, Dialect::V1_37);
+        let mut jobset = stored(&cluster);
+        let four = |round| (0..4).map(move |_| of_round(round, pod(0, 0, PodPhase::Bound)));
+        let before: Vec<SeenPod> = four(0).collect();
+        let name = decide(&jobset, &before, &[], &cluster).gangs[0]
+            .name
+            .clone();
+        jobset["metadata"]["annotations"]["muster.dev/round"] = json!("1");
+        let now = |pods: &[SeenPod]| decide(&jobset, pods, &[], &cluster).gangs.remove(0);
+        let gang = now(&before);
+        assert_eq!(
+            (gang.state, &gang.name),
+            (State::Scheduled, &name),
+            "{scheduler}"
+        );
+        // A round that the JobSet has not begun is nobody's.
+        assert_eq!(
+            now(&four(7).collect::<Vec<_>>()).state,
+            State::Empty,
+            "{scheduler}"
+        );
+        let mut both = before.clone();
+        both.extend(four(1).take(1));
+        assert_eq!(now(&both).state, State::Waiting, "{scheduler}");
+    }
+}
+
 #[test]
 fn members_that_finished_before_a_suspension_neither_place_the_others_nor_hold_them_back() {
     let cluster = native(Dialect::V1_37);

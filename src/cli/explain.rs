@@ -49,7 +49,7 @@ pub enum Error {
 /// Explains what is named; the exit status says whether it has a gang.
 pub async fn run(args: &Explain, out: &mut dyn Write) -> Result<ExitCode, Error> {
     let (target, name) = target::parse(&args.workload, args.name.as_deref())?;
-    let cluster = connect::user(args.target.kubeconfig.as_deref()).await?;
+    let cluster = connect::user(&args.target).await?;
     let failed = |error: kube::Error| cluster.failed(&error);
     let client = cluster.client.clone();
     let namespace = namespace(args.namespace.as_deref(), &client);
@@ -215,7 +215,7 @@ fn tell(found: &Inspected, text: &mut Lines) {
     if !found.missing.is_empty() {
         let missing = found.missing.join(", ");
         text.add(format_args!(
-            "missing: {missing}; Muster makes it, if it runs and nothing is in the way"
+            "missing: {missing}; Muster creates it when it runs and nothing blocks it"
         ));
     }
     let by_gang = found.gangs.iter().any(|gang| found.told_of(gang).is_some());
@@ -240,7 +240,7 @@ fn tell(found: &Inspected, text: &mut Lines) {
             text.add(format_args!("  its condition says: {reason}: {message}"));
             if !gang.causes.is_empty() {
                 text.add(format_args!(
-                    "  you may not look at everything; what you may look at shows:"
+                    "  you may not read everything; what you may read shows:"
                 ));
             }
         }

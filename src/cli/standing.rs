@@ -6,6 +6,9 @@ use crate::controller::inspect::progress::Progress;
 use crate::controller::inspect::{Inspected, Sight};
 use crate::workload::Life;
 
+/// The reason of a condition: a gang waited too long. Its message says why, and how to resume it.
+const TIMED_OUT: &str = "GangTimedOut";
+
 /// What the workload's condition says, where a look does not find the same: Muster is told more than
 /// whoever looks, or it does not run and this is old.
 pub(super) fn condition(found: &Inspected) -> Option<&(String, String)> {
@@ -13,7 +16,9 @@ pub(super) fn condition(found: &Inspected) -> Option<&(String, String)> {
     let same = |reason: &str| {
         let seen = found.sight != Sight::NoPods;
         let placed = reason == "GangScheduled" && causes().next().is_none() && seen;
-        placed || causes().any(|cause| cause.reason() == reason)
+        let suspended = reason == TIMED_OUT && found.life == Life::Suspended;
+        let refused = reason == "GangRefused" && found.refusal().is_some();
+        placed || suspended || refused || causes().any(|cause| cause.reason() == reason)
     };
     let better = found.gangs.iter().any(|gang| found.told_of(gang).is_some());
     found
@@ -22,66 +27,70 @@ pub(super) fn condition(found: &Inspected) -> Option<&(String, String)> {
         .filter(|(reason, _)| better || !same(reason))
 }
 
-/// The first cause of the first gang that waits, before those that only wait for it, or what the
-/// workload's condition knows better; or how the workload stands.
+/// How a workload stands, in the order in which its condition tells it: why no gang is made, then that
+/// nothing waits, then what is broken, then the first cause of the first gang that waits, before those
+/// that only wait for it, or what the condition knows better.
 pub(super) fn headline(found: &Inspected) -> String {
-    let causes = found.gangs.iter().filter_map(|gang| gang.causes.first());
-    let cause = causes.min_by_key(|cause| cause.follows_another());
-    match (found.life, cause) {
-        (Life::Suspended, _) => match &found.kueue {
-            Some(queued) => queued.suspended(),
-            None if timed_out(found) => {
-                "timed out: Muster has suspended it, because a gang waited too long".to_owned()
-            }
-            None => "suspended".to_owned(),
-        },
-        (Life::Finished, _) => match found.failed.as_deref() {
-            Some("") => "it has failed".to_owned(),
-            Some(why) => format!("it has failed: {why}"),
-            None => "it has ended".to_owned(),
-        },
-        (Life::Deleting, _) => "it is being deleted".to_owned(),
-        (Life::LeftAlone, _) => match &found.manager {
+    match found.life {
+        Life::Deleting => "it is being deleted".to_owned(),
+        Life::LeftAlone => match &found.manager {
             Some(manager) => format!(
                 "{manager} runs it (spec.managedBy), so Muster leaves it alone: ask there why it waits"
             ),
             None => "another controller runs it: Muster leaves it alone".to_owned(),
         },
-        (Life::Live, cause) => {
-            let is_placed = |gang: &GangStatus| gang.state == State::Scheduled;
-            if found.sight == Sight::NoPods {
-                return unseen(found);
-            }
-            let better = found.gangs.iter().find_map(|gang| found.told_of(gang));
-            let better = better.map(|(_, message)| message.to_owned());
-            let cause = better.or(cause.map(ToString::to_string));
-            let told = found.broken.clone().or(cause);
-            told.or(found.refused.clone()).unwrap_or_else(|| {
-                match found.gangs.iter().all(is_placed) {
-                    true => placed(found),
-                    false if found.gangs.iter().any(GangStatus::waits) => {
-                        "a gang waits, and nothing says why yet".to_owned()
-                    }
-                    false => "a gang waits for its pods to be made".to_owned(),
-                }
-            })
-        }
+        life => found.refusal().unwrap_or_else(|| match life {
+            Life::Suspended => suspended(found),
+            Life::Finished => match found.failed.as_deref() {
+                Some("") => "it has failed".to_owned(),
+                Some(why) => format!("it has failed: {why}"),
+                None => "it has ended".to_owned(),
+            },
+            _ if found.sight == Sight::NoPods => unseen(found),
+            _ => live(found),
+        }),
     }
+}
+
+/// By whom, and for what.
+fn suspended(found: &Inspected) -> String {
+    let told = found.told.as_ref();
+    match (&found.kueue, told.filter(|(reason, _)| reason == TIMED_OUT)) {
+        (Some(queued), _) => queued.suspended(),
+        (None, Some((_, message))) => format!("timed out: {message}"),
+        (None, None) => "suspended".to_owned(),
+    }
+}
+
+fn live(found: &Inspected) -> String {
+    let gangs = &found.gangs;
+    let is_placed = gangs.iter().all(|gang| gang.state == State::Scheduled);
+    if is_placed && !gangs.is_empty() && found.missing.is_empty() {
+        return placed(found);
+    }
+    let better = gangs.iter().find_map(|gang| found.told_of(gang));
+    let better = better.map(|(_, message)| message.to_owned());
+    let causes = gangs.iter().filter_map(|gang| gang.causes.first());
+    let cause = causes.min_by_key(|cause| cause.follows_another());
+    let cause = better.or(cause.map(ToString::to_string));
+    found
+        .broken
+        .clone()
+        .or(cause)
+        .unwrap_or_else(|| match gangs.iter().any(GangStatus::waits) {
+            _ if is_placed => placed(found),
+            true => "a gang is waiting, and nothing says why yet".to_owned(),
+            false => "a gang is waiting for its pods to be created".to_owned(),
+        })
 }
 
 /// What can be said to whoever may not see its pods: what Muster says of it.
 fn unseen(found: &Inspected) -> String {
     let told = found.told.as_ref().map(|(_, message)| message.clone());
-    told.or(found.refused.clone()).unwrap_or_else(|| {
-        "how it stands shows in its pods, which you may not list, and no condition tells it"
+    told.unwrap_or_else(|| {
+        "its state is unknown: you may not list its pods, and it has no condition that says more"
             .to_owned()
     })
-}
-
-/// Whether it is suspended because a gang waited too long: the condition keeps why.
-fn timed_out(found: &Inspected) -> bool {
-    let told = found.told.as_ref();
-    told.is_some_and(|(reason, _)| reason == "GangTimedOut")
 }
 
 /// How a gang stands, in one word.
@@ -97,7 +106,7 @@ pub(super) fn stands(gang: &GangStatus, progress: Progress, sight: Sight) -> &'s
     }
 }
 
-/// What may still keep pods from running, which no scheduler can mend.
+/// What may still keep pods from running, which no scheduler can fix.
 fn placed(found: &Inspected) -> String {
     let imageless: usize = found.gangs.iter().map(|gang| gang.imageless).sum();
     let mut text = "all gangs are placed".to_owned();
@@ -128,20 +137,15 @@ pub(super) fn standing(gang: &GangStatus, sight: Sight) -> String {
     } = gang;
     let waited = gang
         .waited
-        .map(|waited| format!(", for {} s", waited.as_secs()));
+        .map(|waited| format!(" for {} s", waited.as_secs()));
     let waited = waited.filter(|_| gang.waits()).unwrap_or_default();
     let word = match gang.state {
         State::Empty => "no pod yet",
-        State::Waiting => "waits",
+        State::Waiting => "waiting",
         State::Scheduled => "placed",
     };
-    let exist = match size {
-        1 => "pod exists",
-        _ => "pods exist",
-    };
-    let are = |count: usize| if count == 1 { "is" } else { "are" };
-    let (placed, needed) = (are(*bound), are(*quorum as usize));
+    let pods = if *size == 1 { "pod" } else { "pods" };
     format!(
-        "{word}{waited}; {live} of {size} {exist}, {bound} {placed} placed, {quorum} {needed} needed"
+        "{word}{waited}; {live} of {size} {pods} created, {bound} placed, {quorum} needed to start"
     )
 }

@@ -10,15 +10,15 @@ use kube::Client;
 
 use super::decide::{Actions, GangStatus, State};
 use super::needs;
-use super::report::events::FIRST_WORDS;
+use super::report::events::{FIRST_WORDS, NOT_YET};
 use super::wanted::Wanted;
-use super::witness::Witnesses;
+use super::witness::{Count, Witnesses};
 use crate::explain::refusal::Refusal;
 use crate::explain::room::Own;
 use crate::explain::{Answer, Cause, Evidence, causes};
 use crate::gang::Ask;
 use crate::scheduler::{self, Queue};
-use crate::workload::{SeenPod, Workload};
+use crate::workload::{Makes, SeenPod, Workload};
 
 /// Witnesses that have not seen everything yet are waited for so much longer.
 const GRACE: Duration = Duration::from_millis(1500);
@@ -26,12 +26,24 @@ const GRACE: Duration = Duration::from_millis(1500);
 /// Between a refusal and the gang's object.
 const MOMENT: Duration = Duration::from_secs(5);
 
-/// Of a gang that has neither an object nor a pod, refusals so old count. Controllers try again sooner.
-const OBJECTLESS: Duration = Duration::from_secs(120);
+/// Of a gang that has neither an object nor a pod, refusals so old count. Controllers try again sooner: a
+/// StatefulSet's and a ReplicaSet's after 1000 s at most (client-go 0.37: `DefaultControllerRateLimiter`).
+const OBJECTLESS: Duration = Duration::from_secs(1100);
 
 /// Pods that came no longer ago are followed by others: that one is missing says nothing then. A second
 /// more than it takes, because the API tells full seconds.
 const STILL_COMING: Duration = Duration::from_secs(3);
+
+/// Whether it was counted if a gang fits.
+enum Counting {
+    /// It was, or cannot be; after so long it may be said otherwise.
+    Done(Option<Duration>),
+    /// After so long.
+    Later(Duration),
+}
+
+/// A gang without pods has waited for them after so long. Controllers make them sooner.
+const UNMADE: Duration = Duration::from_secs(10);
 
 /// A workload, as far as its gangs' causes need it.
 pub(super) struct Case<'a> {
@@ -45,7 +57,7 @@ pub(super) struct Case<'a> {
 }
 
 impl Case<'_> {
-    fn refusals(&self, witnesses: &Witnesses) -> Vec<Refusal> {
+    fn refusals(&self, witnesses: &Witnesses) -> Vec<(Makes, Refusal)> {
         let makes = |kind: &str, name: &str| {
             let own = |pod: &SeenPod| {
                 let controller = pod.own.as_ref().and_then(|own| own.controller.as_ref());
@@ -55,7 +67,9 @@ impl Case<'_> {
                 .makers
                 .iter()
                 .any(|made| (&*made.0, &*made.1) == (kind, name));
-            known || self.workload.makes_pods(kind, name) || self.pods.iter().any(own)
+            let named = self.workload.made_by(kind, name);
+            let any = || (known || self.pods.iter().any(own)).then_some(Makes::Any);
+            named.or_else(any)
         };
         witnesses.refusals(self.namespace, makes)
     }
@@ -89,19 +103,32 @@ impl Case<'_> {
             true => self.refusals(witnesses),
             false => Vec::new(),
         };
-        self.refused(actions, &refusals);
+        let missed = self.refused(actions, &refusals);
         let queue = actions.queue.clone();
-        let mut stale: Option<Duration> = None;
+        let mut stale = [no_claims.again, missed].into_iter().flatten().min();
         for gang in actions.gangs.iter_mut().filter(|gang| gang.waits()) {
             let early = gang.waited.unwrap_or_default() < FIRST_WORDS + GRACE;
-            if early && !needs::are_met(gang, queue.as_ref(), witnesses) {
+            if (early || needs::are_about_to_be_met(gang, witnesses))
+                && !needs::are_met(gang, queue.as_ref(), witnesses)
+            {
+                gang.explained_in = Some(NOT_YET);
                 continue;
             }
             if gang.evidence.lacks() {
                 let start = self.start(gang.age);
-                gang.evidence.refusals = of_this_start(&refusals, gang.age, start, self.now);
+                let own = gang.of_its_pods(&refusals);
+                gang.evidence.refusals = of_this_start(&own, gang.age, start, self.now);
             } else {
-                self.count(gang, witnesses);
+                match self.count(gang, witnesses) {
+                    Counting::Done(again) => {
+                        stale = [stale, again].into_iter().flatten().min();
+                    }
+                    // Without a count other causes would be named.
+                    Counting::Later(after) => {
+                        gang.explained_in = Some(after);
+                        continue;
+                    }
+                }
             }
             self.look_at_queue(gang, queue.as_ref(), witnesses);
             let known = &mut gang.evidence;
@@ -115,11 +142,11 @@ impl Case<'_> {
                 stale = [stale, left].into_iter().flatten().min();
             }
             let asked = known.asks.iter().flat_map(|(ask, _)| &ask.claims);
-            known.claims = no_claims
-                .iter()
-                .filter(|m| asked.clone().any(|a| a == *m))
-                .cloned()
-                .collect();
+            let of = |names: &[String]| -> Vec<String> {
+                let own = names.iter().filter(|m| asked.clone().any(|a| a == *m));
+                own.cloned().collect()
+            };
+            (known.claims, known.unbound) = (of(&no_claims.names), of(&no_claims.unbound));
             gang.causes = causes(known);
             // A scheduler that is known to be there may speak in a moment.
             if early && known.answer == Answer::Likely && is_unheard(&gang.causes) {
@@ -136,7 +163,7 @@ impl Case<'_> {
     }
 
     /// Whether it fits, and whether anybody answers for its pods.
-    fn count(&self, gang: &mut GangStatus, witnesses: &Witnesses) {
+    fn count(&self, gang: &mut GangStatus, witnesses: &Witnesses) -> Counting {
         let needed = gang.lacks_placed();
         let known = &mut gang.evidence;
         let held = |holder: &str| format!("{}/{holder}", self.namespace);
@@ -147,8 +174,16 @@ impl Case<'_> {
             workload: workload.as_deref(),
         };
         let of = (self.namespace, gang.name.as_str());
-        known.fit = witnesses.fit(of, &known.asks, needed, own);
+        let again = match witnesses.fit(of, &known.asks, needed, own) {
+            Count::Known(fit, again) => {
+                known.fit = Some(*fit);
+                again
+            }
+            Count::Unseen => None,
+            Count::Later(after) => return Counting::Later(after),
+        };
         known.answer = answer(&known.asks, witnesses);
+        Counting::Done(again)
     }
 
     /// What is wrong with its queue: as its object says, else as the scheduler says in events. What its
@@ -181,32 +216,50 @@ impl Case<'_> {
     }
 
     /// A gang whose pods are refused is wanted, also if none of them exists. It has waited since the first
-    /// was refused, and never for longer than it is wanted: events tell of earlier starts too.
-    fn refused(&self, actions: &mut Actions, refusals: &[Refusal]) {
+    /// was refused, and never for longer than it is wanted: events tell of earlier starts too. One of
+    /// which nobody says anything waits too, once its object has existed for a while: when to look again
+    /// for that.
+    fn refused(&self, actions: &mut Actions, refusals: &[(Makes, Refusal)]) -> Option<Duration> {
+        let mut again: Option<Duration> = None;
         // Of one whose controller waits for others, the pods of these others are refused.
         let empty =
             |gang: &&mut GangStatus| gang.state == State::Empty && gang.evidence.awaits.is_none();
         for gang in actions.gangs.iter_mut().filter(empty) {
             let start = self.start(gang.age);
-            let refusals = of_this_start(refusals, gang.age, start, self.now);
+            let own = gang.of_its_pods(refusals);
+            let refusals = of_this_start(&own, gang.age, start, self.now);
             if !refusals.is_empty() {
                 gang.refuse();
                 gang.waited = start.and_then(|start| waited(&refusals, start, self.now));
+                continue;
+            }
+            // Without an object it is not known since when this attempt is wanted. How long it has waited
+            // is known to whoever looks again and again: it may have had pods a moment ago.
+            let made = gang.age.and(start).filter(|_| gang.is_missed());
+            let Some(wanted) = made.map(|start| elapsed(start, self.now)) else {
+                continue;
+            };
+            match UNMADE.checked_sub(wanted).filter(|left| !left.is_zero()) {
+                Some(left) => again = Some(again.map_or(left, |again| again.min(left))),
+                None => gang.refuse(),
             }
         }
         let settled = |gang: &GangStatus| gang.state == State::Scheduled;
         if let Some(scheduler) = actions.scheduler
             && actions.unmade
             && actions.gangs.iter().all(settled)
-            && !of_this_start(refusals, None, self.start(None), self.now).is_empty()
         {
             let name = self.workload.meta().name.as_deref().unwrap_or_default();
             // Others of the workload may have been refused before: since when this one is wanted is
             // known only from when it was seen first.
             let mut unmade = GangStatus::unmade(name, actions.first_quorum, scheduler);
-            unmade.refuse();
+            let own = unmade.of_its_pods(refusals);
+            if !of_this_start(&own, None, self.start(None), self.now).is_empty() {
+                unmade.refuse();
+            }
             actions.gangs.push(unmade);
         }
+        again
     }
 }
 
@@ -215,6 +268,18 @@ impl GangStatus {
     fn lacks_placed(&self) -> u32 {
         let placed = u32::try_from(self.bound).unwrap_or(u32::MAX);
         self.quorum.saturating_sub(placed)
+    }
+
+    /// What those were told that make its pods.
+    fn of_its_pods(&self, refusals: &[(Makes, Refusal)]) -> Vec<Refusal> {
+        let own = refusals.iter().filter(|(makes, _)| match makes {
+            Makes::Any => true,
+            Makes::First => self.live == 0,
+            Makes::Of { role, replica } => {
+                self.roles.contains(role) && self.replica.is_none_or(|own| own == *replica)
+            }
+        });
+        own.map(|(_, refusal)| refusal.clone()).collect()
     }
 
     /// Its pods are refused.
@@ -300,6 +365,95 @@ mod tests {
         assert_eq!(count(Some(60)), 2);
         assert_eq!(count(Some(7200)), 3);
         assert_eq!(count(None), 2);
+    }
+
+    /// Else one whose pods are all refused would lose its cause between two attempts, and a timeout of
+    /// more than some minutes would never be due.
+    #[test]
+    fn a_gang_without_an_object_keeps_its_refusal_until_its_controller_tries_again() {
+        let now = Timestamp::now();
+        let ago = |seconds| now - Duration::from_secs(seconds);
+        let count = |refused: u64, wanted: u64| {
+            let refusals = [Refusal::read("x", Some(ago(refused)), Some(ago(refused)))];
+            of_this_start(&refusals, None, Some(ago(wanted)), now).len()
+        };
+        assert_eq!(count(600, 700), 1);
+        assert_eq!(count(1000, 86_400), 1, "the longest pause of a controller");
+        assert_eq!(count(600, 60), 0, "it was resumed since");
+        assert_eq!(count(3000, 86_400), 0, "nobody was refused since");
+    }
+
+    #[test]
+    fn a_gang_is_told_what_its_own_pods_were_refused() {
+        let refusal = |words: &str| Refusal::read(words, None, None);
+        let of = |role: &str, replica, words: &str| {
+            let role = role.to_owned();
+            (Makes::Of { role, replica }, refusal(words))
+        };
+        let refusals = [
+            of("driver", 0, "error looking up service account"),
+            of("workers", 0, "exceeded quota: a"),
+            of("workers", 1, "exceeded quota: b"),
+            (Makes::Any, refusal("all")),
+            (Makes::First, refusal("first")),
+        ];
+        let told = |roles: &[&str], replica, live| {
+            let gang = GangStatus {
+                roles: roles.iter().map(ToString::to_string).collect(),
+                replica,
+                live,
+                ..GangStatus::example()
+            };
+            let own = gang.of_its_pods(&refusals).into_iter();
+            own.map(|refusal| refusal.words).collect::<Vec<_>>()
+        };
+        let account = "error looking up service account";
+        assert_eq!(told(&["driver"], None, 1), [account, "all"]);
+        assert_eq!(told(&["workers"], Some(1), 1), ["exceeded quota: b", "all"]);
+        assert_eq!(told(&["driver", "workers"], None, 1).len(), 4);
+        assert_eq!(told(&[], None, 0), ["all", "first"]);
+    }
+
+    /// The controller that makes them may be down.
+    #[test]
+    fn a_gang_none_of_whose_pods_is_made_waits_for_them_and_says_so() {
+        let job = serde_json::json!({"metadata": {"name": "train", "namespace": "ml"}}).to_string();
+        let object = crate::workload::Object::read(crate::workload::KINDS[0].kind, &job);
+        let case = |wanted| Case {
+            workload: object.workload().unwrap(),
+            namespace: "ml",
+            pods: &[],
+            makers: &[],
+            wanted,
+            now: Timestamp::now(),
+        };
+        let empty = |age: Option<u64>| GangStatus {
+            age: age.map(Duration::from_secs),
+            ..GangStatus::example()
+        };
+        let looked = |gang: GangStatus, wanted| {
+            let mut actions = Actions {
+                gangs: vec![gang],
+                ..Actions::default()
+            };
+            let again = case(wanted).refused(&mut actions, &[]);
+            let gang = actions.gangs.remove(0);
+            assert_eq!(gang.waited, None, "it may have had pods a moment ago");
+            (gang.waits(), again.is_some())
+        };
+        let ago = |seconds| Wanted::Since(Timestamp::now() - Duration::from_secs(seconds));
+        assert_eq!(looked(empty(Some(4)), ago(90)), (false, true));
+        assert_eq!(looked(empty(Some(60)), ago(90)), (true, false));
+        assert_eq!(looked(empty(Some(60)), ago(4)), (false, true), "resumed");
+        assert_eq!(looked(empty(None), ago(90)), (false, false));
+        let mut later = empty(Some(60));
+        later.evidence.awaits = Some("it comes after another".to_owned());
+        assert_eq!(looked(later, ago(90)), (false, false));
+        let ended = GangStatus {
+            ended: true,
+            ..empty(Some(60))
+        };
+        assert_eq!(looked(ended, ago(90)), (false, false));
     }
 
     #[test]

@@ -292,6 +292,7 @@ fn follow(
         now.note_unlinked(&grouped.members.unlinked(identity));
         if now.live < now.quorum as usize && now.state != State::Scheduled {
             now.evidence.awaits = grouped.seen.workload.awaits(gang.part);
+            now.ended = grouped.seen.workload.has_ended(gang.part);
         }
         if facts.watched == Watched::ByMembers {
             come_and_go(gang, &members, grouped, backend, &mut now);

@@ -36,10 +36,16 @@ pub struct GangStatus {
     pub name: String,
     /// The part of its workload that it is, as its pods are labelled.
     pub part: Option<String>,
+    /// The replica of its part that it is, where each is a gang.
+    pub replica: Option<u32>,
+    /// The templates that its pods come from.
+    pub roles: Vec<String>,
     /// Whose gang it is.
     pub scheduler: SchedulerKind,
     /// How it stands.
     pub state: State,
+    /// Pods of it have ended, and none is made in their place.
+    pub ended: bool,
     /// How many members are on nodes.
     pub bound: usize,
     /// How many are needed.
@@ -54,6 +60,8 @@ pub struct GangStatus {
     pub evidence: Evidence,
     /// Why it waits, what must be mended first first; nothing before that was looked into.
     pub causes: Vec<Cause>,
+    /// It is looked into so much later; what was told of it stays until then.
+    pub explained_in: Option<Duration>,
     /// Members on nodes that cannot pull an image: no scheduler can mend that.
     pub imageless: usize,
     /// The uids of members that wait for a node.
@@ -71,6 +79,11 @@ impl GangStatus {
     /// Whether members of it wait for a node.
     pub fn waits(&self) -> bool {
         self.state == State::Waiting
+    }
+
+    /// Whether it has no pod, and its controller waits for nothing before it makes some.
+    pub(super) fn is_missed(&self) -> bool {
+        self.state == State::Empty && self.evidence.awaits.is_none() && !self.ended
     }
 }
 
@@ -93,8 +106,11 @@ impl GangStatus {
         Self {
             name: workload.to_owned(),
             part: None,
+            replica: None,
+            roles: Vec::new(),
             scheduler,
             state: State::Empty,
+            ended: false,
             bound: 0,
             quorum,
             size: quorum,
@@ -102,6 +118,7 @@ impl GangStatus {
             suspect: "",
             evidence: Evidence::default(),
             causes: Vec::new(),
+            explained_in: None,
             imageless: 0,
             pending: BTreeSet::new(),
             age: None,
@@ -174,7 +191,10 @@ pub(super) fn status(
     GangStatus {
         name,
         part: Some(gang.part.name().as_str().to_owned()),
+        replica: gang.identity.index,
+        roles: gang.part.roles().iter().map(|r| r.name.clone()).collect(),
         scheduler: backend.kind(),
+        ended: false,
         bound,
         quorum: gang.quorum(),
         size: gang.part.size(),
@@ -185,6 +205,7 @@ pub(super) fn status(
             State::Empty | State::Scheduled => Evidence::default(),
         },
         causes: Vec::new(),
+        explained_in: None,
         imageless: members
             .now()
             .filter(|pod| pod.ailment == Some(Ailment::NoImage))

@@ -155,7 +155,7 @@ pub(super) async fn look(workload: Arc<Stored>, context: Arc<Context>) -> Result
     let stale = case.explain(&mut actions, witnesses, client).await;
     context.witness(&workload, &actions);
     context.events.wrote(&workload, &done, &actions.gangs).await;
-    let mut report = context.events.compare(uid, &actions);
+    let mut report = context.events.compare(&workload, &actions);
     actions.broken = report.broken.take().or(actions.broken);
     context.metrics.stand(uid, &actions, &done.obstacles);
     if let Some(action) = report.timed_out {
@@ -293,10 +293,7 @@ impl Context {
         let due = match self.stragglers.due(status) {
             // There is no file to look for.
             Ok(_) if refused.is_some() => None,
-            Ok(pods) => {
-                stragglers::touch(self.writer.client(), status, pods).await;
-                None
-            }
+            Ok(pods) => stragglers::touch(self.writer.client(), status, pods).await,
             Err(after) => Some(after),
         };
         Ok([held, due, status.again].into_iter().flatten().min())

@@ -39,6 +39,7 @@ mod namespaces;
 mod needs;
 pub mod observe;
 mod owners;
+mod pages;
 mod pod_gangs;
 pub(crate) mod queued;
 mod report;
@@ -65,7 +66,7 @@ use discovery::Found;
 pub use metrics::Metrics;
 pub use namespaces::listed as namespaces_listed;
 pub use standing::listed as pods_listed;
-use witness::Witnesses;
+use witness::{Pace, Witnesses};
 
 /// What a running reconciler shares with admission.
 pub type Cluster = Arc<ArcSwap<Snapshot>>;
@@ -134,7 +135,7 @@ pub async fn reconcile(client: Client, cluster: Cluster, metrics: Metrics) {
             }
         };
         let neighbours = Arc::new(Neighbours::default());
-        let witnesses = Arc::new(Witnesses::default());
+        let witnesses = Arc::new(Witnesses::new(Pace::Rationed));
         let follow = async |facts: &'static Facts| {
             watched_kind::appear(facts, &client, &found.resources()).await;
             let shared = run::Shared {

@@ -39,14 +39,22 @@ pub(super) fn of(actions: &Actions) -> BTreeSet<Need> {
 
 /// Whether all was seen that must be, before it is said why a gang waits.
 pub(super) fn are_met(gang: &GangStatus, queue: Option<&Queue>, witnesses: &Witnesses) -> bool {
-    let first = match gang.evidence.lacks() {
-        true => Need::Refusals,
-        false => Need::Room,
-    };
     let speaks = scheduler::tells(gang.scheduler).is_some();
-    witnesses.has_seen(first)
+    witnesses.has_seen(first(gang))
         && queue.is_none_or(|queue| witnesses.knows(queue))
         && (!speaks || witnesses.has_seen(Need::Words))
+}
+
+/// Whether what must be seen is being looked at for the first time: soon it will have been.
+pub(super) fn are_about_to_be_met(gang: &GangStatus, witnesses: &Witnesses) -> bool {
+    witnesses.is_about_to_see(first(gang))
+}
+
+fn first(gang: &GangStatus) -> Need {
+    match gang.evidence.lacks() {
+        true => Need::Refusals,
+        false => Need::Room,
+    }
 }
 
 #[cfg(test)]

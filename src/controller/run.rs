@@ -45,6 +45,9 @@ use crate::workload::{Facts, SeenPod};
 /// A list is read in pages of so many objects: whole pods are large until they are read, and memory
 /// that they took once at the start is never given back.
 const PAGE: u32 = 50;
+/// The same of nodes and the pods on them, of which there are a hundred thousand: smaller pages would be
+/// thousands of requests before it can be said whether a gang fits.
+pub(super) const LARGE_PAGE: u32 = 500;
 /// The same of ConfigMaps: whoever labels one as Muster's may fill it with a megabyte.
 const SMALL_PAGE: u32 = 5;
 
@@ -239,11 +242,24 @@ pub(super) fn watch<K>(
 where
     K: Resource<DynamicType = ApiResource> + Clone + Debug + DeserializeOwned + Send + 'static,
 {
-    let api: Api<K> = Api::all_with(client.clone(), kind);
     let page = match kind.kind.as_str() {
         "ConfigMap" => SMALL_PAGE,
         _ => PAGE,
     };
+    watch_in_pages(client, kind, config, page)
+}
+
+/// The same, listed at first in pages of so many.
+pub(super) fn watch_in_pages<K>(
+    client: &Client,
+    kind: &ApiResource,
+    config: watcher::Config,
+    page: u32,
+) -> impl futures::Stream<Item = watcher::Result<Event<K>>> + use<K>
+where
+    K: Resource<DynamicType = ApiResource> + Clone + Debug + DeserializeOwned + Send + 'static,
+{
+    let api: Api<K> = Api::all_with(client.clone(), kind);
     watcher(api, config.page_size(page)).default_backoff()
 }
 

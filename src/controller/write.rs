@@ -47,6 +47,11 @@ pub(super) fn resource(group: &str, version: &str, kind: &str) -> ApiResource {
     ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind))
 }
 
+/// What to say of an object that stands where one of a gang should.
+pub(super) fn not_ours(kind: &str, name: &str) -> String {
+    format!("{kind} {name} exists and was not made by Muster: it is left alone")
+}
+
 /// What came of the writes for one workload.
 #[derive(Debug, Default)]
 pub(super) struct Done {
@@ -177,7 +182,7 @@ impl Writer {
         let foreign = there.is_some_and(|there| !self.is_for(&there.metadata, object, uid));
         Ok(foreign.then(|| {
             let kind = object.types.as_ref().map_or("", |types| &types.kind);
-            format!("{kind} {name} exists and is not Muster's: it is left alone")
+            not_ours(kind, &name)
         }))
     }
 

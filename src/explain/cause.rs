@@ -85,12 +85,51 @@ impl Cause {
         matches!(self, Self::Partner(_) | Self::NotBegun(_))
     }
 
+    /// Which cause it is, without numbers: its reason, and what that is about. Another resource, claim,
+    /// queue or quota is another cause, and more or less of the same is not.
+    pub fn key(&self) -> String {
+        let wordy = |text: &str| text.chars().filter(|c| !c.is_ascii_digit()).collect();
+        let of: String = match self {
+            Self::NotBegun(why) | Self::Stranded(why) | Self::Partner(why) => wordy(why),
+            Self::PodsRefused { refusal, .. } => refusal.name().unwrap_or_default().to_owned(),
+            Self::Queue(trouble) => trouble.queue.clone(),
+            Self::ClaimMissing(name) => name.clone(),
+            Self::NoRoom(fit) => {
+                let lacking = fit.lacking.as_ref();
+                let short = lacking.and_then(|lacking| lacking.short.as_ref());
+                short
+                    .map(|short| short.resource.clone())
+                    .unwrap_or_default()
+            }
+            Self::Excluded { by, .. } => match by {
+                Exclusion::Taint(taint) => taint.clone(),
+                Exclusion::Selector | Exclusion::Cordoned => String::new(),
+            },
+            Self::Obstacle { obstacle, .. } => match obstacle {
+                Obstacle::ClaimMissing(of) | Obstacle::Insufficient(of) => of.clone(),
+                Obstacle::Taint(taint) => taint.clone().unwrap_or_default(),
+                _ => String::new(),
+            },
+            Self::Unheard { scheduler } => scheduler.clone(),
+            Self::Unlinked { .. }
+            | Self::PodsMissing { .. }
+            | Self::Gated { .. }
+            | Self::Apart(_)
+            | Self::NoNodes
+            | Self::SchedulerSays(_)
+            | Self::Unknown => String::new(),
+        };
+        format!("{}/{of}", self.reason())
+    }
+
     /// As the reason of a condition, and as a label of metrics.
     pub fn reason(&self) -> &'static str {
         match self {
             Self::NotBegun(_) => "DependencyPending",
             Self::Unlinked { .. } => "LinkLost",
             Self::PodsRefused { refusal, .. } => match refusal.by {
+                Refuser::Rights => "PodsForbidden",
+                Refuser::Terminating => "NamespaceTerminating",
                 Refuser::Quota => "QuotaExceeded",
                 Refuser::LimitRange => "LimitRangeViolated",
                 Refuser::PodSecurity => "PodSecurityViolated",
@@ -121,10 +160,15 @@ impl Cause {
             Self::NoNodes => "NoNodes",
             Self::Obstacle { obstacle, .. } => match obstacle {
                 Obstacle::ClaimMissing(_) => "VolumeClaimMissing",
-                Obstacle::VolumeUnbound => "VolumeNotBound",
+                Obstacle::VolumeMissing => "VolumeMissing",
+                Obstacle::VolumeUnbound | Obstacle::StorageShort => "VolumeNotBound",
+                Obstacle::VolumeInUse => "VolumeInUse",
                 Obstacle::VolumeElsewhere => "VolumeElsewhere",
                 Obstacle::Insufficient(_) => "InsufficientResources",
                 Obstacle::TooManyPods => "NodesFull",
+                Obstacle::TooManyVolumes => "VolumeLimitReached",
+                Obstacle::DriverMissing => "VolumeDriverMissing",
+                Obstacle::FeatureMissing => "NodeFeaturesMissing",
                 Obstacle::Selector => "NodeSelectorMismatch",
                 Obstacle::Taint(_) => "TaintNotTolerated",
                 Obstacle::Cordoned => "NodesCordoned",

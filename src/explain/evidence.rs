@@ -45,10 +45,13 @@ pub struct Evidence {
     pub queue: Option<QueueTrouble>,
     /// Why members that have finished keep the others from starting.
     pub stranded: Option<String>,
-    /// What the controllers of its pods were told, the last first.
+    /// What the controllers of its pods were told, what must be fixed first first.
     pub refusals: Vec<Refusal>,
     /// Claims of volumes that its pods mount and that do not exist.
     pub claims: Vec<String>,
+    /// Those that exist and have no volume yet. They may get one when a pod is placed, so that it is no
+    /// cause while anything else is.
+    pub unbound: Vec<String>,
     /// Whether it fits now.
     pub fit: Option<Fit>,
     /// Whether anybody is known to answer for the `schedulerName` of its pods.
@@ -97,7 +100,15 @@ impl Evidence {
     pub fn quotation(&self) -> Option<&str> {
         let any = || self.words.first().map(|(words, _)| words.message.as_str());
         let telling = self.telling().map(|words| words.message.as_str());
+        let telling = telling.or_else(|| self.of_nodes());
         telling.or(self.said.as_deref()).or_else(any)
+    }
+
+    /// The first words on a pod that count nodes. Where what they count is not known here, they still say
+    /// more than that the gang does not fit.
+    fn of_nodes(&self) -> Option<&str> {
+        let mut of_pods = self.words.iter().map(|(words, _)| words.message.as_str());
+        of_pods.find(|message| message.contains(" nodes are available: "))
     }
 
     /// The first words on a pod that tell something of nodes.
@@ -122,9 +133,8 @@ impl Evidence {
             }
         }
         // What excludes most nodes first; volumes before all, because nothing else helps then.
-        let is_volume = |obstacle: &Obstacle| *obstacle <= Obstacle::VolumeElsewhere;
         all.sort_by_key(|(obstacle, nodes)| {
-            let volume = is_volume(obstacle);
+            let volume = obstacle.is_of_a_volume();
             (!volume, std::cmp::Reverse(nodes.unwrap_or(0)))
         });
         all
@@ -183,12 +193,14 @@ pub fn causes(known: &Evidence) -> Vec<Cause> {
         placement(known, &mut causes);
     }
     if causes.is_empty() {
-        causes.push(match &known.said {
-            Some(said) => Cause::SchedulerSays(said.clone()),
-            None => match known.words.first() {
-                Some((words, _)) => Cause::SchedulerSays(words.message.clone()),
-                None => unheard(known).unwrap_or(Cause::Unknown),
+        let telling = known.of_nodes().is_some();
+        causes.push(match known.quotation() {
+            _ if !telling && !known.unbound.is_empty() => Cause::Obstacle {
+                obstacle: Obstacle::VolumeUnbound,
+                nodes: None,
             },
+            Some(said) => Cause::SchedulerSays(said.to_owned()),
+            None => unheard(known).unwrap_or(Cause::Unknown),
         });
     }
     causes.truncate(TOLD);
@@ -230,7 +242,7 @@ fn placement(known: &Evidence, causes: &mut Vec<Cause>) {
             }
             false
         }
-        Obstacle::VolumeUnbound | Obstacle::VolumeElsewhere => {
+        _ if obstacle.is_of_a_volume() => {
             let obstacle = obstacle.clone();
             causes.push(Cause::Obstacle {
                 obstacle,

@@ -21,41 +21,52 @@ pub struct Refusal {
     times: BTreeMap<Timestamp, Timestamp>,
 }
 
-/// Who refuses a pod.
+/// Who refuses a pod, in the order in which they are asked: a pod that one of them lets pass may be
+/// refused by the next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Refuser {
-    /// A ResourceQuota.
-    Quota,
-    /// A LimitRange.
-    LimitRange,
-    /// The Pod Security level of the namespace.
-    PodSecurity,
-    /// The pod's ServiceAccount does not exist.
-    ServiceAccount,
+    /// The controller has no right to create pods.
+    Rights,
+    /// The namespace is being deleted.
+    Terminating,
     /// The pod's PriorityClass does not exist.
     PriorityClass,
-    /// An admission webhook or policy.
-    Policy,
+    /// The pod's ServiceAccount does not exist.
+    ServiceAccount,
+    /// A LimitRange.
+    LimitRange,
     /// An admission webhook that cannot be called.
     WebhookDown,
-    /// Something else has the name.
-    NameTaken,
     /// The API says what is wrong with the pod.
     Invalid,
+    /// The Pod Security level of the namespace.
+    PodSecurity,
+    /// An admission webhook or policy.
+    Policy,
+    /// A ResourceQuota.
+    Quota,
+    /// Something else has the name.
+    NameTaken,
     /// Somebody else.
     Other,
 }
 
-/// By what each is known, in this order.
-const KNOWN: [(&str, Refuser); 14] = [
+/// What an event begins with that stands for many of the same (client-go 0.37: `EventAggregator`).
+const COMBINED: &str = "(combined from similar events): ";
+
+/// By what each is known, in this order. Webhooks first: what they say is theirs to choose.
+const KNOWN: [(&str, Refuser); 17] = [
+    ("denied the request", Refuser::Policy),
+    ("denied request", Refuser::Policy),
+    ("because it is being terminated", Refuser::Terminating),
+    ("\" cannot create resource \"", Refuser::Rights),
+    ("cannot set blockOwnerDeletion", Refuser::Rights),
     ("exceeded quota", Refuser::Quota),
     ("failed quota", Refuser::Quota),
     ("violates PodSecurity", Refuser::PodSecurity),
     ("error looking up service account", Refuser::ServiceAccount),
     ("no PriorityClass with name", Refuser::PriorityClass),
     ("failed calling webhook", Refuser::WebhookDown),
-    ("denied the request", Refuser::Policy),
-    ("denied request", Refuser::Policy),
     (" usage per ", Refuser::LimitRange),
     ("limit to request ratio", Refuser::LimitRange),
     ("already exists", Refuser::NameTaken),
@@ -67,6 +78,7 @@ const KNOWN: [(&str, Refuser); 14] = [
 impl Refusal {
     /// Reads the message of an event, that was told first and last at these times.
     pub fn read(message: &str, since: Option<Timestamp>, at: Option<Timestamp>) -> Self {
+        let message = message.strip_prefix(COMBINED).unwrap_or(message);
         let mut known = KNOWN.iter();
         let by = known.find(|(words, _)| message.contains(words));
         Self {
@@ -74,6 +86,22 @@ impl Refusal {
             words: without_controller(message).to_owned(),
             times: since.or(at).zip(at.or(since)).into_iter().collect(),
         }
+    }
+
+    /// The name of whoever refuses, or of what is missing, where the words have it.
+    pub fn name(&self) -> Option<&str> {
+        let before = match self.by {
+            Refuser::Quota => &["exceeded quota: ", "failed quota: "][..],
+            Refuser::Policy => &["admission webhook \"", "ValidatingAdmissionPolicy '"][..],
+            Refuser::WebhookDown => &["failed calling webhook \""][..],
+            Refuser::ServiceAccount => &["looking up service account "][..],
+            Refuser::PriorityClass => &["PriorityClass with name "][..],
+            _ => &[][..],
+        };
+        let named = |before: &&str| Some(self.words.split_once(*before)?.1);
+        let rest = before.iter().find_map(named)?;
+        let end = rest.find(['"', '\'', ',', ':', ' ']);
+        Some(&rest[..end.unwrap_or(rest.len())]).filter(|name| !name.is_empty())
     }
 
     /// When it was refused last.
@@ -157,6 +185,34 @@ mod tests {
     }
 
     #[test]
+    fn whoever_refuses_is_known_by_name_where_it_is_said() {
+        for (words, name) in [
+            ("exceeded quota: small, requested: pods=1", Some("small")),
+            (
+                "failed quota: small: must specify limits.cpu",
+                Some("small"),
+            ),
+            (
+                "admission webhook \"a.b\" denied the request: x",
+                Some("a.b"),
+            ),
+            (
+                "ValidatingAdmissionPolicy 'tags' with binding 'all' denied request: x",
+                Some("tags"),
+            ),
+            ("failed calling webhook \"a.b\": refused", Some("a.b")),
+            (
+                "error looking up service account ml/nobody: serviceaccount \"nobody\" not found",
+                Some("ml/nobody"),
+            ),
+            ("no PriorityClass with name high was found", Some("high")),
+            ("pods \"train-0-x7k2m\" already exists", None),
+        ] {
+            assert_eq!(Refusal::read(words, None, None).name(), name, "{words}");
+        }
+    }
+
+    #[test]
     fn who_refuses_a_pod_is_read_from_the_words_of_kubernetes() {
         let read = |message: &str| {
             let refusal = Refusal::read(message, None, None);
@@ -189,10 +245,31 @@ mod tests {
                 "no PriorityClass with name high was found",
                 Refuser::PriorityClass,
             ),
+            (
+                "unable to create new content in namespace ml because it is being terminated",
+                Refuser::Terminating,
+            ),
+            (
+                "User \"system:serviceaccount:kube-system:job-controller\" cannot create resource \
+                 \"pods\" in API group \"\" in the namespace \"ml\"",
+                Refuser::Rights,
+            ),
+            (
+                "cannot set blockOwnerDeletion if an ownerReference refers to a resource you can't \
+                 set finalizers on: , <nil>",
+                Refuser::Rights,
+            ),
+            ("pod node label selector conflicts", Refuser::Policy),
         ] {
             let message = format!("Error creating: pods \"x\" is forbidden: {words}");
             assert_eq!(read(&message), (by, words.to_owned()));
+            let combined = format!("{COMBINED}{message}");
+            assert_eq!(read(&combined), (by, words.to_owned()));
         }
+        let combined = format!("{COMBINED}Error creating: etcd is full");
+        assert_eq!(read(&combined).1, "etcd is full");
+        let borrowed = "Error creating: admission webhook \"x\" denied the request: exceeded quota";
+        assert_eq!(read(borrowed).0, Refuser::Policy);
         let (by, words) = read(
             "Error creating: admission webhook \"policy.example\" denied the request: no image tag",
         );

@@ -17,6 +17,9 @@ pub use count::Own;
 const MOST_NODES: usize = 20_000;
 const MOST_PODS: usize = 400_000;
 
+/// With more nodes and pods than this a count takes more than a moment.
+const LARGE: usize = 5_000;
+
 /// Of so many `schedulerName`s it is known that somebody answers.
 const MOST_SCHEDULERS: usize = 64;
 const LONGEST_NAME: usize = 253;
@@ -43,6 +46,15 @@ struct Kept {
     priority: i32,
 }
 
+impl Kept {
+    fn is(&self, held: &Held) -> bool {
+        *self.node == *held.node
+            && *self.holder == *held.holder
+            && self.priority == held.priority
+            && *self.requests == held.requests
+    }
+}
+
 /// The nodes of a cluster and what is left of them.
 #[derive(Debug, Default)]
 pub struct Room {
@@ -55,11 +67,23 @@ pub struct Room {
     names: BTreeSet<Arc<str>>,
     /// The `schedulerName`s of pods that were seen on nodes.
     schedulers: BTreeSet<String>,
+    /// Grows with every change.
+    version: u64,
 }
 
 impl Room {
+    /// What was counted at the same version still holds.
+    pub fn version(&self) -> u64 {
+        self.version
+    }
+
     /// A node came or changed.
     pub fn node(&mut self, name: &str, node: NodeRoom) {
+        // Its status is written all the time.
+        if self.nodes.get(name) == Some(&node) {
+            return;
+        }
+        self.version += 1;
         if self.nodes.len() < MOST_NODES || self.nodes.contains_key(name) {
             let name = self.name(name);
             self.nodes.insert(name, node);
@@ -68,11 +92,16 @@ impl Room {
 
     /// A node is gone.
     pub fn without_node(&mut self, name: &str) {
+        self.version += 1;
         self.nodes.remove(name);
     }
 
     /// A pod is on a node.
     pub fn pod(&mut self, uid: &str, held: Held) {
+        if self.pods.get(uid).is_some_and(|kept| kept.is(&held)) {
+            return;
+        }
+        self.version += 1;
         self.without_pod(uid);
         if self.pods.len() >= MOST_PODS {
             return;
@@ -108,6 +137,7 @@ impl Room {
         let Some(kept) = self.pods.remove(uid) else {
             return;
         };
+        self.version += 1;
         if let Some(used) = self.used.get_mut(&kept.node) {
             used.subtract(&kept.requests);
             used.subtract_units(PODS, 1);
@@ -125,11 +155,15 @@ impl Room {
 
     /// Forgets everything.
     pub fn clear(&mut self) {
-        *self = Self::default();
+        *self = Self {
+            version: self.version + 1,
+            ..Self::default()
+        };
     }
 
     /// All pods are forgotten: a list brings them again.
     pub fn clear_pods(&mut self) {
+        self.version += 1;
         self.pods = HashMap::new();
         self.used = HashMap::new();
         self.lists = BTreeSet::new();
@@ -138,12 +172,23 @@ impl Room {
 
     /// All nodes are forgotten: a list brings them again.
     pub fn clear_nodes(&mut self) {
+        self.version += 1;
         self.nodes = HashMap::new();
     }
 
     /// Whether a pod of this `schedulerName` was seen on a node: then somebody answers for it.
     pub fn answers(&self, scheduler: &str) -> bool {
         self.schedulers.contains(scheduler)
+    }
+
+    /// Whether a count takes more than a moment: milliseconds with 5,000 nodes and 50,000 pods.
+    pub fn is_large(&self) -> bool {
+        self.nodes.len() + self.pods.len() > LARGE
+    }
+
+    /// Whether pods of this holder may be on nodes; names are given up late.
+    pub fn may_hold(&self, holder: &str) -> bool {
+        self.names.contains(holder)
     }
 
     fn name(&mut self, name: &str) -> Arc<str> {

@@ -110,6 +110,44 @@ fn what_is_short_is_said_with_who_holds_it() {
     );
 }
 
+#[test]
+fn nodes_that_it_asks_for_and_may_not_use_are_mentioned_where_others_are_too_small() {
+    let mut room = Room::default();
+    let pool = |cpu: &str, cordoned, taints: &[&str]| NodeRoom {
+        labels: [("pool".to_owned(), "a100".to_owned())].into(),
+        cordoned,
+        taints: taints
+            .iter()
+            .map(|key| Taint {
+                key: (*key).to_owned(),
+                effect: "NoSchedule".to_owned(),
+                ..Taint::default()
+            })
+            .collect(),
+        ..node(cpu)
+    };
+    room.node("a", pool("4", false, &[]));
+    room.node("b", pool("4", false, &[]));
+    room.node("elsewhere", node("100"));
+    room.node(
+        "head",
+        pool("9", false, &["node-role.kubernetes.io/control-plane"]),
+    );
+    let ask = ask("1", json!({"nodeSelector": {"pool": "a100"}}));
+    let text = |room: &Room| first(&gang(room, Arc::clone(&ask))).1;
+    let short = "8 of 9 pods fit; 1 more CPU is needed on nodes with pool=a100 (usable nodes have 8 \
+                 CPU in all)";
+    assert_eq!(text(&room), short);
+    room.node("c", pool("4", false, &["gpu"]));
+    assert_eq!(
+        text(&room),
+        format!("{short}; 1 other node has the taint gpu")
+    );
+    room.node("d", pool("4", true, &[]));
+    room.node("e", pool("4", true, &[]));
+    assert_eq!(text(&room), format!("{short}; 2 other nodes are cordoned"));
+}
+
 /// Whoever is named would be asked to give room that does not help.
 #[test]
 fn nobody_is_said_to_hold_what_empty_nodes_would_not_have() {
@@ -333,6 +371,31 @@ fn what_pods_do_to_each_other_is_taken_from_the_scheduler_where_there_is_room() 
     assert!(known.quotation().unwrap().starts_with("0/5 nodes"));
     known.claims = vec!["data".to_owned()];
     assert_eq!(first(&known).0, "VolumeClaimMissing");
+}
+
+/// The words of a gang's object say that it does not fit, and those on a pod why.
+#[test]
+fn words_that_are_not_known_are_told_as_they_stand_on_a_pod() {
+    let mut known = Evidence {
+        quorum: 9,
+        live: 9,
+        said: Some("minCount (9) cannot be satisfied: 1 scheduled, 8 remaining".to_owned()),
+        words: vec![
+            says("pod group is unschedulable"),
+            says("0/5 nodes are available: 5 node(s) are on holiday."),
+        ],
+        ..Evidence::default()
+    };
+    assert_eq!(
+        first(&known).1,
+        "the scheduler says: 0/5 nodes are available: 5 node(s) are on holiday."
+    );
+    known.unbound = vec!["data".to_owned()];
+    assert_eq!(first(&known).0, "SchedulerWaits");
+    known.words.pop();
+    assert_eq!(first(&known).0, "VolumeNotBound", "nobody says more");
+    known.unbound.clear();
+    assert!(first(&known).1.contains("minCount (9)"));
 }
 
 #[test]

@@ -114,6 +114,8 @@ fn number<'a>(count: u64, one: &'a str, many: &'a str) -> &'a str {
 
 fn refuser(by: Refuser) -> &'static str {
     match by {
+        Refuser::Rights => "RBAC",
+        Refuser::Terminating => "the namespace, which is being deleted",
         Refuser::Quota => "a ResourceQuota",
         Refuser::LimitRange => "a LimitRange",
         Refuser::PodSecurity => "Pod Security",
@@ -121,7 +123,7 @@ fn refuser(by: Refuser) -> &'static str {
         Refuser::PriorityClass => "the missing PriorityClass",
         Refuser::Policy => "an admission policy",
         Refuser::WebhookDown => "a webhook that does not answer",
-        Refuser::NameTaken => "pods of the same name",
+        Refuser::NameTaken => "something of the same name",
         Refuser::Invalid => "the API",
         Refuser::Other => "the cluster",
     }
@@ -211,9 +213,34 @@ fn no_room(f: &mut fmt::Formatter<'_>, fit: &Fit) -> fmt::Result {
             holders(lacking, &resource)
         )?,
     }
-    match &lacking.preemption {
-        Some(preemption) => preempts(f, preemption, fit.needed),
-        None => Ok(()),
+    if let Some(preemption) = &lacking.preemption {
+        preempts(f, preemption, fit.needed)?;
+    }
+    excluded_besides(f, lacking)
+}
+
+/// Nodes that it asks for and may not use, where it may use others: what excludes most of them.
+fn excluded_besides(f: &mut fmt::Formatter<'_>, lacking: &Lacking) -> fmt::Result {
+    // Those of the control plane are for nobody.
+    let of_interest = |by: &Exclusion| match by {
+        Exclusion::Selector => false,
+        Exclusion::Taint(taint) => !taint.starts_with("node-role.kubernetes.io/"),
+        Exclusion::Cordoned => true,
+    };
+    let mut excluded = lacking.excluded.iter();
+    let Some((by, nodes)) = excluded.find(|(by, _)| of_interest(by)) else {
+        return Ok(());
+    };
+    let count = *nodes as u64;
+    write!(f, "; {nodes} other {} ", number(count, "node", "nodes"))?;
+    match by {
+        Exclusion::Taint(taint) => {
+            let have = number(count, "has", "have");
+            write!(f, "{have} the taint {taint}")
+        }
+        Exclusion::Selector | Exclusion::Cordoned => {
+            write!(f, "{} cordoned", number(count, "is", "are"))
+        }
     }
 }
 
@@ -230,7 +257,8 @@ fn apart(f: &mut fmt::Formatter<'_>, fit: &Fit) -> fmt::Result {
         true => write!(f, "there {} {all}", number(*all as u64, "is", "are"))?,
         false => write!(f, "there is room in {free} of {all}")?,
     }
-    f.write_str(&on(&Nodes(&lacking.ask)))
+    f.write_str(&on(&Nodes(&lacking.ask)))?;
+    excluded_besides(f, lacking)
 }
 
 /// Whom it could preempt, and why that does not help. Of a gang that has no priority to speak of nothing
@@ -312,6 +340,16 @@ fn say_obstacle(f: &mut fmt::Formatter<'_>, obstacle: &Obstacle) -> fmt::Result 
             return write!(f, "it does not tolerate the taint {taint}");
         }
         Obstacle::Taint(None) => "it does not tolerate the taints of nodes",
+        Obstacle::VolumeMissing => {
+            "a PersistentVolumeClaim that its pods mount is bound to a volume that does not exist"
+        }
+        Obstacle::StorageShort => {
+            "there is too little storage for a PersistentVolumeClaim that its pods mount"
+        }
+        Obstacle::VolumeInUse => "a volume that its pods mount is in use by another pod",
+        Obstacle::TooManyVolumes => "nodes have as many volumes as they take",
+        Obstacle::DriverMissing => "nodes lack the driver of a volume that its pods mount",
+        Obstacle::FeatureMissing => "nodes lack a feature that its pods need",
         Obstacle::VolumeUnbound => "a PersistentVolumeClaim that its pods mount is not bound",
         Obstacle::VolumeElsewhere => "a volume that its pods mount is bound to other nodes",
         Obstacle::TooManyPods => "nodes have as many pods as they take",

@@ -13,14 +13,26 @@ pub(crate) const GATED: &str = "SchedulingGated";
 pub enum Obstacle {
     /// A claim of a volume does not exist.
     ClaimMissing(String),
+    /// A claim is bound to a volume that does not exist.
+    VolumeMissing,
     /// A claim is not bound to a volume, and none fits.
     VolumeUnbound,
+    /// A claim is not bound, and where nodes are there is too little storage for it.
+    StorageShort,
+    /// Another pod has the volume, and it takes one only.
+    VolumeInUse,
     /// The volume is where the node is not.
     VolumeElsewhere,
     /// Too little of a resource.
     Insufficient(String),
     /// Too many pods on the node.
     TooManyPods,
+    /// Too many volumes on the node.
+    TooManyVolumes,
+    /// The node lacks the driver of a volume.
+    DriverMissing,
+    /// The node lacks a feature that the pod needs.
+    FeatureMissing,
     /// The node selector or node affinity of the pod.
     Selector,
     /// A taint that the pod does not tolerate.
@@ -41,8 +53,15 @@ pub enum Obstacle {
     NoNodes,
 }
 
-/// By what each is known.
-const KNOWN: [(&str, Obstacle); 18] = [
+impl Obstacle {
+    /// Whether it is a volume's: nothing else helps before that is fixed.
+    pub(super) fn is_of_a_volume(&self) -> bool {
+        *self <= Self::VolumeElsewhere
+    }
+}
+
+/// By what each is known (Kubernetes 1.37: `ErrReason...` of the scheduler's plugins).
+const KNOWN: [(&str, Obstacle); 33] = [
     ("Too many pods", Obstacle::TooManyPods),
     (
         "didn't match Pod's node affinity/selector",
@@ -51,6 +70,16 @@ const KNOWN: [(&str, Obstacle); 18] = [
     (
         "didn't satisfy plugin(s) [NodeAffinity]",
         Obstacle::Selector,
+    ),
+    (
+        "didn't match scheduler-enforced node affinity",
+        Obstacle::Selector,
+    ),
+    ("pod affinity terms conflict", Obstacle::Selector),
+    ("didn't match the requested node name", Obstacle::Selector),
+    (
+        "didn't match Pod's required features",
+        Obstacle::FeatureMissing,
     ),
     ("were unschedulable", Obstacle::Cordoned),
     (
@@ -72,6 +101,21 @@ const KNOWN: [(&str, Obstacle); 18] = [
         "didn't match PersistentVolume's node affinity",
         Obstacle::VolumeElsewhere,
     ),
+    ("had no available volume zone", Obstacle::VolumeElsewhere),
+    ("exceed max volume count", Obstacle::TooManyVolumes),
+    (
+        "CSI driver is not installed on the node",
+        Obstacle::DriverMissing,
+    ),
+    ("did not have enough free storage", Obstacle::StorageShort),
+    ("bound to non-existent", Obstacle::VolumeMissing),
+    ("had no available disk", Obstacle::VolumeInUse),
+    ("ReadWriteOncePod access mode", Obstacle::VolumeInUse),
+    ("storageclass.storage.k8s.io", Obstacle::VolumeUnbound),
+    (
+        "waiting for ephemeral volume controller",
+        Obstacle::VolumeUnbound,
+    ),
     (
         "unbound immediate PersistentVolumeClaims",
         Obstacle::VolumeUnbound,
@@ -83,6 +127,8 @@ const KNOWN: [(&str, Obstacle); 18] = [
     ("unbound PersistentVolumeClaims", Obstacle::VolumeUnbound),
     ("cannot allocate all claims", Obstacle::Devices),
     ("resourceclaim", Obstacle::Devices),
+    ("resource claim ", Obstacle::Devices),
+    ("device class ", Obstacle::Devices),
     ("had volume node affinity", Obstacle::VolumeElsewhere),
     ("no nodes available to schedule pods", Obstacle::NoNodes),
 ];
@@ -127,7 +173,8 @@ fn insufficient(clause: &str) -> Option<Obstacle> {
 }
 
 fn taint(clause: &str) -> Option<Obstacle> {
-    if clause.contains("untolerated taint") || clause.contains("taint(s)") {
+    let known = ["untolerated taint", "taint(s)", "had taints that the pod"];
+    if known.iter().any(|known| clause.contains(known)) {
         let named = clause.split_once('{').map(|(_, rest)| rest);
         let named = named.map(|rest| rest.trim_end_matches('}').trim().to_owned());
         return Some(Obstacle::Taint(named));
@@ -183,6 +230,113 @@ mod tests {
         );
         let taint = "0/1 nodes are available: 1 node(s) had untolerated taint {gpu: only}. x";
         assert!(matches!(read(taint)[0], (Obstacle::Taint(_), _)));
+    }
+
+    /// As they stand in the plugins of kube-scheduler 1.37.1.
+    #[test]
+    fn every_reason_of_the_scheduler_is_known() {
+        for (reason, obstacle) in [
+            ("node(s) exceed max volume count", Obstacle::TooManyVolumes),
+            (
+                "ebs.csi.aws.com CSI driver is not installed on the node",
+                Obstacle::DriverMissing,
+            ),
+            (
+                "node(s) didn't find available persistent volumes to bind",
+                Obstacle::VolumeUnbound,
+            ),
+            (
+                "node(s) didn't match PersistentVolume's node affinity",
+                Obstacle::VolumeElsewhere,
+            ),
+            (
+                "node(s) did not have enough free storage",
+                Obstacle::StorageShort,
+            ),
+            (
+                "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)",
+                Obstacle::VolumeMissing,
+            ),
+            (
+                "node(s) had no available volume zone",
+                Obstacle::VolumeElsewhere,
+            ),
+            ("node(s) had no available disk", Obstacle::VolumeInUse),
+            (
+                "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access \
+                 mode already in-use by another pod",
+                Obstacle::VolumeInUse,
+            ),
+            (
+                "node(s) didn't match Pod's required features",
+                Obstacle::FeatureMissing,
+            ),
+            (
+                "node(s) had taints that the pod didn't tolerate",
+                Obstacle::Taint(None),
+            ),
+            ("node(s) had untolerated taint(s)", Obstacle::Taint(None)),
+            (
+                "node(s) didn't satisfy existing pods anti-affinity rules",
+                Obstacle::AntiAffinity,
+            ),
+            (
+                "node(s) didn't match pod affinity rules",
+                Obstacle::PodAffinity,
+            ),
+            (
+                "node(s) didn't match pod anti-affinity rules",
+                Obstacle::AntiAffinity,
+            ),
+            (
+                "node(s) didn't have free ports for the requested pod ports",
+                Obstacle::Ports,
+            ),
+            (
+                "node(s) didn't match pod topology spread constraints (missing required label)",
+                Obstacle::Spread,
+            ),
+            (
+                "node(s) didn't match Pod's node affinity/selector",
+                Obstacle::Selector,
+            ),
+            (
+                "node(s) didn't match scheduler-enforced node affinity",
+                Obstacle::Selector,
+            ),
+            (
+                "node(s) didn't match the requested node name",
+                Obstacle::Selector,
+            ),
+            ("node(s) were unschedulable", Obstacle::Cordoned),
+            ("cannot allocate all claims", Obstacle::Devices),
+            (
+                "request gpu: device class gpu.example.com does not exist",
+                Obstacle::Devices,
+            ),
+        ] {
+            let message =
+                format!("0/3 nodes are available: 3 {reason}. no new claims to deallocate");
+            assert_eq!(obstacles(&message)[0].0, obstacle, "{message}");
+        }
+        for (message, obstacle) in [
+            (
+                "0/3 nodes are available: pod has unbound immediate PersistentVolumeClaims. not found",
+                Obstacle::VolumeUnbound,
+            ),
+            (
+                "0/3 nodes are available: persistentvolumeclaim \"data\" bound to non-existent \
+                 persistentvolume \"gone\".",
+                Obstacle::VolumeMissing,
+            ),
+            (
+                "0/3 nodes are available: waiting for ephemeral volume controller to create the \
+                 persistentvolumeclaim \"train-0-scratch\".",
+                Obstacle::VolumeUnbound,
+            ),
+        ] {
+            assert_eq!(obstacles(message), [(obstacle, None)], "{message}");
+        }
     }
 
     #[test]

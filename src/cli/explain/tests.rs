@@ -32,8 +32,8 @@ fn what_only_the_condition_says_is_told_with_what_is_missing() {
     };
     let text = |reason: &str| text(&found(vec![told(reason)], None), &[]);
     let lines: Vec<String> = text("GangRefused").lines().map(str::to_owned).collect();
-    let missing = "missing: PodGroup train-all-0; Muster makes it, if it runs and nothing is in \
-                   the way";
+    let missing = "missing: PodGroup train-all-0; Muster creates it when it runs and nothing \
+                   blocks it";
     assert_eq!(lines[1], missing);
     assert_eq!(lines[2], "its condition says: GangRefused: exceeded quota");
     let same = text("InsufficientResources");
@@ -185,8 +185,8 @@ fn one_is_told_as_one() {
         };
         standing(&gang, Sight::Whole)
     };
-    insta::assert_snapshot!(one(1), @"placed; 1 of 1 pod exists, 1 is placed, 1 is needed");
-    insta::assert_snapshot!(one(0), @"placed; 1 of 1 pod exists, 0 are placed, 1 is needed");
+    insta::assert_snapshot!(one(1), @"placed; 1 of 1 pod created, 1 placed, 1 needed to start");
+    insta::assert_snapshot!(one(0), @"placed; 1 of 1 pod created, 0 placed, 1 needed to start");
 }
 
 #[test]
@@ -222,15 +222,14 @@ fn what_does_not_wait_says_how_it_stands() {
     let timed_out = Inspected {
         life: Life::Suspended,
         gangs: Vec::new(),
-        told: Some(("GangTimedOut".to_owned(), "it waited for 5m".to_owned())),
+        told: Some(("GangTimedOut".to_owned(), "a gang waited for 5m".to_owned())),
         resume: Some("kubectl patch it".to_owned()),
         ..example()
     };
     let said = text(&found(vec![timed_out], None), &[]);
-    let said: Vec<&str> = said.lines().take(3).collect();
+    let said: Vec<&str> = said.lines().take(2).collect();
     insta::assert_snapshot!(said.join("\n"), @r"
-    Example ml/train: timed out: Muster has suspended it, because a gang waited too long
-    its condition says: GangTimedOut: it waited for 5m
+    Example ml/train: timed out: a gang waited for 5m
     next: kubectl patch it
     ");
     let gang = |state| Inspected {
@@ -243,17 +242,34 @@ fn what_does_not_wait_says_how_it_stands() {
     assert_eq!(headline(&gang(State::Scheduled)), "all gangs are placed");
     assert_eq!(
         headline(&gang(State::Empty)),
-        "a gang waits for its pods to be made"
+        "a gang is waiting for its pods to be created"
     );
     assert_eq!(
         headline(&gang(State::Waiting)),
-        "a gang waits, and nothing says why yet"
+        "a gang is waiting, and nothing says why yet"
     );
     let broken = Inspected {
         broken: Some("the pods disagree".to_owned()),
         ..example()
     };
     assert_eq!(headline(&broken), "the pods disagree");
+    // As in the condition: what is placed is not broken any more, and before all comes what is refused.
+    let mended = Inspected {
+        broken: broken.broken.clone(),
+        ..gang(State::Scheduled)
+    };
+    assert_eq!(headline(&mended), "all gangs are placed");
+    let foreign = Inspected {
+        foreign: vec!["PodGroup a exists and was not made by Muster".to_owned()],
+        ..broken
+    };
+    assert_eq!(headline(&foreign), foreign.foreign[0]);
+    let refused = Inspected {
+        refused: Some("it was created without Muster".to_owned()),
+        life: Life::Suspended,
+        ..foreign
+    };
+    assert_eq!(headline(&refused), "it was created without Muster");
     let waits = "main containers wait until all members have started";
     let at_barrier = Inspected {
         barrier: Some(waits.to_owned()),
@@ -332,7 +348,7 @@ fn who_may_not_list_pods_is_told_what_the_condition_says_and_nothing_of_pods() {
 
     gang train-all-0 (example): you may not list its pods
     ");
-    insta::assert_snapshot!(headline(&blind(None)), @"how it stands shows in its pods, which you may not list, and no condition tells it");
+    insta::assert_snapshot!(headline(&blind(None)), @"its state is unknown: you may not list its pods, and it has no condition that says more");
     let value = machine::workload(&waits);
     assert_eq!(value["gangs"][0]["created"], Value::Null);
     assert_eq!(value["gangs"][0]["state"], "Unknown");

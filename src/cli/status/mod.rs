@@ -25,7 +25,7 @@ const AGAIN: Duration = Duration::from_secs(5);
 ///
 /// Where nothing was found because nobody let it look, this is no answer: the exit status says so.
 pub async fn run(args: &Status, out: &mut dyn Write) -> Result<ExitCode, Error> {
-    let cluster = connect::user(args.target.kubeconfig.as_deref()).await?;
+    let cluster = connect::user(&args.target).await?;
     let client = cluster.client.clone();
     let namespace = match args.all_namespaces {
         true => None,

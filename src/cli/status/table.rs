@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::cli::standing::{headline, stands};
 use crate::cli::terminal::{Screen, bar, clip, printable};
-use crate::controller::decide::GangStatus;
+use crate::controller::decide::{GangStatus, State};
 use crate::controller::inspect::progress::Progress;
 use crate::controller::inspect::{Inspected, Sight};
 use crate::workload::Life;
@@ -178,7 +178,10 @@ fn lines(workload: &Inspected) -> Vec<Line> {
     }
     let line = |(gang, progress): (&GangStatus, Progress)| {
         let cause = gang.causes.first();
-        let broken = workload.broken.as_ref().map(|_| "GangBroken".to_owned());
+        let waits = gang.state != State::Scheduled;
+        let refusal = workload.refusal();
+        let refused = refusal.as_ref().map(|_| "GangRefused".to_owned());
+        let broken = workload.broken.as_ref().filter(|_| waits);
         let told = workload.told_of(gang);
         let reason = told.map(|(reason, _)| reason);
         let reason = reason.or(cause.map(crate::explain::Cause::reason));
@@ -193,9 +196,11 @@ fn lines(workload: &Inspected) -> Vec<Line> {
             state: stands(gang, progress, workload.sight).to_owned(),
             waits_for: few.map(crate::explain::Cause::waits_for),
             age: gang.age,
-            cause: broken.or(reason.map(str::to_owned)),
+            cause: refused
+                .or(broken.map(|_| "GangBroken".to_owned()))
+                .or(reason.map(str::to_owned)),
             waited: gang.waited.filter(|_| gang.waits()),
-            message: workload.broken.clone().or(message),
+            message: refusal.or(broken.cloned()).or(message),
             ..named(workload)
         }
     };
@@ -210,17 +215,17 @@ fn gangless(workload: &Inspected) -> Line {
         Life::Finished => "Ended",
         Life::Deleting => "Deleting",
         Life::LeftAlone => "LeftAlone",
-        Life::Live if workload.refused.is_some() => "Refused",
+        Life::Live if workload.refusal().is_some() => "Refused",
         Life::Live => "Empty",
     };
     let kueue = workload.kueue.as_ref();
     let kueue = kueue.filter(|_| workload.life == Life::Suspended);
-    let refused = workload.refused.as_ref().map(|_| "GangRefused".to_owned());
+    let refused = workload.refusal().map(|_| "GangRefused".to_owned());
     Line {
         state: state.to_owned(),
         waits_for: kueue.map(|queued| format!("Kueue's queue {}", queued.queue)),
         cause: refused.or(told.map(|(reason, _)| reason.clone())),
-        message: Some(match (&workload.refused, told) {
+        message: Some(match (workload.refusal(), told) {
             (None, Some((_, message))) if !message.is_empty() => message.clone(),
             _ => headline(workload),
         }),

@@ -12,7 +12,7 @@ impl Inspector {
             looked.push("nodes and the pods on them".to_owned());
         }
         if self.witnesses.has_seen(Need::Refusals) {
-            looked.push("what controllers are told when they create pods".to_owned());
+            looked.push("what controllers were told when they created pods".to_owned());
         }
         looked
     }
@@ -42,8 +42,8 @@ impl Stands {
 /// With what nobody has looked at.
 pub(super) fn and_never(mut unknown: Vec<String>, stands: Stands) -> Vec<String> {
     let never = [
-        "whether and whom the scheduler preempts",
-        "what else pods do to each other (affinity, spread, volumes), but for what the scheduler says",
+        "whether the scheduler preempts other pods, and which",
+        "how pods affect each other (affinity, spread, volumes), beyond what the scheduler says",
         "whether pods on nodes start (images, volumes, start barriers)",
     ];
     let never = match stands {

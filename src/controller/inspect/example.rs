@@ -69,6 +69,7 @@ pub(crate) fn example() -> Inspected {
         manager: None,
         barrier: None,
         missing: Vec::new(),
+        foreign: Vec::new(),
         told: None,
         sight: Sight::Whole,
         failed: None,

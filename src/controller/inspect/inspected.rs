@@ -53,6 +53,8 @@ pub struct Inspected {
     pub barrier: Option<String>,
     /// Objects of its gangs that do not exist and should: kind and name.
     pub missing: Vec<String>,
+    /// What stands where such an object should: a sentence each.
+    pub foreign: Vec<String>,
     /// What its condition says: reason and message.
     pub told: Option<(String, String)>,
     /// How much could be looked at.
@@ -84,6 +86,12 @@ impl Inspected {
             Sight::NoPods => true,
         };
         (better && self.life == Life::Live).then_some((reason, told))
+    }
+
+    /// Why its gangs are not made: nothing else counts while that is so.
+    pub fn refusal(&self) -> Option<String> {
+        let foreign = || (!self.foreign.is_empty()).then(|| self.foreign.join("; "));
+        self.refused.clone().or_else(foreign)
     }
 
     /// The label selector that finds the pods of a gang. Those that declare theirs have no label of a

@@ -13,14 +13,12 @@ use serde::de::DeserializeOwned;
 use super::unseen::Unseen;
 use crate::controller::cache::stored::Stored;
 use crate::controller::observe::{self, WatchedPod};
+use crate::controller::pages;
 use crate::controller::watched_kind;
 use crate::controller::write::resource;
 use crate::gang::Seals;
 use crate::workload::facts::Watched;
 use crate::workload::{Facts, SeenPod, pods};
-
-/// So many come in one answer.
-pub(super) const PAGE: u32 = 500;
 
 /// Where to look.
 #[derive(Debug, Clone, Copy)]
@@ -209,7 +207,7 @@ where
     /// A status of more is not read by anybody.
     const MOST: usize = 20_000;
     let mut found = Vec::new();
-    let mut page = ListParams::default().labels(selector).limit(PAGE);
+    let mut page = ListParams::default().labels(selector).limit(pages::PAGE);
     loop {
         let mut listed = api.list(&page).await?;
         found.append(&mut listed.items);

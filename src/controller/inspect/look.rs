@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::around::{Stands, and_never};
 use super::inspected::GANG;
-use super::listing::{Listing, PodsSeen};
+use super::listing::{self, Listing, PodsSeen};
 use super::{Admissions, Inspected, Inspector, progress};
 use crate::controller::cache::stored::Stored;
 use crate::controller::causes::Case;
@@ -18,6 +18,7 @@ use crate::controller::look::resume;
 use crate::controller::report::condition;
 use crate::controller::revisions;
 use crate::controller::wanted::Wanted;
+use crate::controller::write::not_ours;
 use crate::gang::Owner;
 use crate::judge;
 use crate::workload::facts::Watched;
@@ -123,6 +124,7 @@ impl Inspector {
         // Kueue resumes what is its own.
         let suspended = life == Life::Suspended && actions.kueue.is_none();
         let stands = Stands::of(life, &actions.gangs);
+        let (missing, foreign) = self.absent(&actions.apply, &made, &listing.unlisted).await;
         let (kind, called) = called(facts, name, owner.as_ref());
         Some(Inspected {
             kind,
@@ -132,7 +134,8 @@ impl Inspector {
             pods: format!("{}={name}", facts.members.name),
             life,
             progress: progress::count(&actions.gangs, &members, &listing.running),
-            missing: self.missing(&actions.apply, &made, &listing.unlisted),
+            missing,
+            foreign,
             gangs: actions.gangs,
             refused: actions.refused,
             broken: actions.broken,
@@ -148,26 +151,36 @@ impl Inspector {
         })
     }
 
-    /// Of what should exist, what does not: Muster has not made it, or could not.
-    fn missing(
+    /// Of what should exist, what does not, since Muster has not made it or could not; and what stands
+    /// in its place.
+    async fn absent(
         &self,
         wanted: &[DynamicObject],
         made: &[DynamicObject],
         unlisted: &HashSet<String>,
-    ) -> Vec<String> {
-        let known = |kind: &str| self.made.iter().any(|known| known.kind == kind);
-        let looked_for = |kind: &str| known(kind) && !unlisted.contains(kind);
-        let missing = wanted.iter().filter_map(|wanted| {
-            let kind = kind_of(wanted).filter(|kind| looked_for(kind))?;
+    ) -> (Vec<String>, Vec<String>) {
+        let known = |kind: &str| self.made.iter().find(|known| known.kind == kind);
+        let absent = wanted.iter().filter_map(|wanted| {
+            let kind = kind_of(wanted).filter(|kind| !unlisted.contains(*kind))?;
             let name = wanted.metadata.name.as_deref()?;
             // Items of a list may not say their kind.
             let exists = made.iter().any(|made| {
                 let same = kind_of(made).is_none_or(|other| other == kind);
                 same && made.metadata.name.as_deref() == Some(name)
             });
-            (!exists).then(|| format!("{kind} {name}"))
+            let namespace = wanted.metadata.namespace.as_deref();
+            (!exists).then_some((known(kind)?, name, namespace))
         });
-        missing.take(MOST_MISSING).collect()
+        let (mut missing, mut foreign) = (Vec::new(), Vec::new());
+        for (resource, name, namespace) in absent.take(MOST_MISSING) {
+            let api = listing::api::<DynamicObject>(&self.client, namespace, resource);
+            // Whoever may not look is told that it is not among Muster's.
+            match api.get_metadata_opt(name).await {
+                Ok(Some(_)) => foreign.push(not_ours(&resource.kind, name)),
+                Ok(None) | Err(_) => missing.push(format!("{} {name}", resource.kind)),
+            }
+        }
+        (missing, foreign)
     }
 
     /// Who owns what is made for a workload that is no object.

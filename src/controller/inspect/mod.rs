@@ -35,7 +35,7 @@ use super::discovery::{self, Found};
 use super::owners::Owners;
 use super::pod_gangs;
 use super::watched_kind;
-use super::witness::{Need, Witnesses};
+use super::witness::{Need, Pace, Witnesses};
 use crate::gang::name::MAX_LABEL;
 use crate::scheduler::{Dialect, Snapshot, TABLE};
 use crate::workload::Facts;
@@ -75,7 +75,7 @@ impl Inspector {
             cluster: found.snapshot(None, &assumed),
             made: found.resources(),
             found,
-            witnesses: Witnesses::default(),
+            witnesses: Witnesses::new(Pace::Free),
             owners: Owners::new(client.clone()),
             unseen: Unseen::default(),
             namespace: namespace.map(str::to_owned),
@@ -88,7 +88,7 @@ impl Inspector {
 
     /// Looks again at what changes: nodes, the pods on them and events.
     pub async fn look_again(&mut self, namespace: Option<&str>) {
-        self.witnesses = Witnesses::default();
+        self.witnesses = Witnesses::new(Pace::Free);
         self.unseen = Unseen::default();
         self.admissions = None;
         for (what, why) in self.witnesses.list(&self.client, namespace).await {

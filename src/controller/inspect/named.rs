@@ -134,7 +134,7 @@ impl Inspector {
         if let Some(gang) = annotation(keys::GANG_NAME).filter(|_| label(keys::GANG).is_none()) {
             return Ok(Answer::NoGang(format!(
                 "the pod declares the gang {gang:?}, and was created while Muster's webhooks were \
-                 not called: it belongs to no gang until it is created anew"
+                 not called: recreate it to make it a member"
             )));
         }
         let Some((facts, name)) = parent(&meta) else {
@@ -203,7 +203,7 @@ fn member(pod: &Stored, seen: &SeenPod, found: Option<Inspected>) -> Answer {
     let gang = found.gangs.first().map(|gang| gang.name.clone());
     let Some(gang) = gang else {
         return Answer::NoGang(format!(
-            "the pod {name} is of a gang that lives no more: its workload has begun anew or ended"
+            "the pod {name} is of a gang that no longer exists: its workload has restarted or ended"
         ));
     };
     let stands = match (seen.going, seen.phase) {
@@ -274,6 +274,6 @@ mod tests {
         assert_eq!(note, format!("the pod train-0 has finished; {member}"));
         let (gangs, why) = said(pod, &["other"]);
         assert_eq!(gangs, 0);
-        assert!(why.contains("of a gang that lives no more"), "{why}");
+        assert!(why.contains("of a gang that no longer exists"), "{why}");
     }
 }

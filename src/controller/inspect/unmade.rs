@@ -13,6 +13,7 @@ use crate::controller::cache::stored::Stored;
 use crate::controller::causes::Case;
 use crate::controller::decide::{Actions, GangStatus, State};
 use crate::controller::owners::controller_of;
+use crate::controller::pages;
 use crate::controller::wanted::Wanted;
 use crate::controller::write::resource;
 use crate::explain::{Evidence, causes};
@@ -88,6 +89,7 @@ impl Inspector {
             manager: None,
             barrier: None,
             missing: Vec::new(),
+            foreign: Vec::new(),
             told: None,
             sight: self.sight(seen),
             failed: None,
@@ -149,7 +151,7 @@ impl Inspector {
     ) -> Result<Vec<ObjectMeta>, kube::Error> {
         let resource = resource(kind.group, kind.version, kind.name);
         let api = listing::api::<DynamicObject>(&self.client, Some(namespace), &resource);
-        let page = ListParams::default().limit(listing::PAGE);
+        let page = ListParams::default().limit(pages::PAGE);
         let found = api.list_metadata(&page).await?;
         if found
             .metadata

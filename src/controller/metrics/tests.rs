@@ -6,6 +6,7 @@ use prometheus_client::encoding::text;
 
 use super::*;
 use crate::controller::decide::{GangStatus, State};
+use crate::explain::Cause;
 
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -76,7 +77,7 @@ fn gangs(gangs: &[GangStatus]) -> Actions {
 }
 
 #[test]
-fn gangs_are_counted_by_state_and_scheduler() {
+fn gangs_are_counted_by_state_scheduler_and_first_cause() {
     let scraped = Scraped::new();
     let jobs = scraped.of("Job");
     let two = gangs(&[waiting("a", MINUTE), gang("b", State::Scheduled)]);
@@ -89,6 +90,18 @@ fn gangs_are_counted_by_state_and_scheduler() {
     let page = scraped.page();
     assert!(page.contains(&waiting), "{page}");
     assert_eq!(scraped.sum("muster_gangs{"), 3.0);
+    let caused = GangStatus {
+        causes: vec![Cause::NoNodes, Cause::Unknown],
+        ..self::waiting("c", MINUTE)
+    };
+    stand(&jobs, "2", &gangs(&[caused]));
+    let by_cause = |cause: &str| {
+        let series = "muster_gangs{state=\"waiting\"";
+        scraped.sum(&format!(
+            "{series},scheduler=\"{scheduler}\",cause=\"{cause}\""
+        ))
+    };
+    assert_eq!([by_cause("NoNodes"), by_cause("GangWaiting")], [1.0, 1.0]);
     stand(&jobs, "1", &gangs(&[gang("a", State::Scheduled)]));
     assert_eq!(scraped.sum("muster_gangs{state=\"waiting\""), 1.0);
     assert_eq!(scraped.sum("muster_gangs{state=\"scheduled\""), 1.0);

@@ -14,6 +14,7 @@ use kube::runtime::events::{Event, EventType, Recorder, Reporter};
 use crate::controller::cache::stored::Stored;
 use crate::controller::decide::{Actions, GangStatus};
 use crate::controller::metrics::BarrierOutcome;
+use crate::controller::report::condition;
 use crate::controller::report::few::{LONGEST, cut, few};
 use crate::controller::report::gang_history::GangHistory;
 use crate::controller::write::Done;
@@ -24,8 +25,13 @@ use crate::gang::{Reference, TimeoutAction};
 pub(crate) const FIRST_WORDS: Duration = Duration::from_secs(3);
 /// A gang of which for no longer than this no more are placed is being placed.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(4);
+/// When causes are looked into again that were not known yet.
+pub(crate) const NOT_YET: Duration = Duration::from_millis(300);
 /// The same gang is not told of more often than this, however often its reason changes.
 pub(crate) const SILENCE: Duration = Duration::from_secs(60);
+
+/// So often another cause is told at once; where causes take turns, each is told after [`SILENCE`].
+pub(crate) const TURNS: u32 = 4;
 
 /// So many events of one reason tell of a gang of a workload within [`SILENCE`]. Of a workload with
 /// more gangs the others are counted, in one event.
@@ -140,13 +146,16 @@ impl History {
         before.as_deref() != Some(why)
     }
 
-    /// Compares how the gangs stand with what is known.
-    fn compare(&mut self, now: Instant, actions: &Actions) -> Report {
+    /// Compares how the gangs stand with what is known; `shown` is the reason that the condition of their
+    /// workload shows.
+    fn compare(&mut self, now: Instant, actions: &Actions, shown: Option<&str>) -> Report {
         let mut report = Report::default();
+        // Of one that was looked at before it is known what was told.
+        let shown = shown.filter(|_| self.is_empty());
         let mut before = std::mem::take(&mut self.gangs);
         for gang in &actions.gangs {
             let known = before.remove(&gang.name);
-            let mut known = known.unwrap_or_else(|| GangHistory::new(gang, actions, now));
+            let mut known = known.unwrap_or_else(|| GangHistory::new(gang, actions, now, shown));
             known.update(now, gang, actions, &mut report);
             self.gangs.insert(gang.name.clone(), known);
         }
@@ -185,8 +194,12 @@ impl EventPublisher {
     }
 
     /// Compares how the gangs of a workload stand with what is known.
-    pub(crate) fn compare(&self, workload: &str, actions: &Actions) -> Report {
-        self.with(workload, |history| history.compare(Instant::now(), actions))
+    pub(crate) fn compare(&self, workload: &Stored, actions: &Actions) -> Report {
+        let shown = workload.condition(condition::TYPE);
+        let shown = shown.as_ref().and_then(|shown| shown["reason"].as_str());
+        self.with(workload.uid(), |history| {
+            history.compare(Instant::now(), actions, shown)
+        })
     }
 
     /// A deleted workload is never looked at again.
@@ -409,8 +422,8 @@ mod tests {
     #[test]
     fn of_many_gangs_that_are_placed_at_once_a_few_are_told_and_the_rest_is_counted() {
         let (mut history, start) = (History::default(), Instant::now());
-        history.compare(start, &placed(1000, 0));
-        let report = history.compare(start, &placed(1000, 1000));
+        history.compare(start, &placed(1000, 0), None);
+        let report = history.compare(start, &placed(1000, 1000), None);
         let notes: Vec<&str> = report.events.iter().map(|e| e.note.as_str()).collect();
         assert_eq!(notes.len(), TOLD_EACH + 1, "{notes:?}");
         assert!(notes[0].starts_with("train-workers-0: "), "{notes:?}");
@@ -420,14 +433,14 @@ mod tests {
     #[test]
     fn gangs_that_are_placed_one_by_one_are_counted_when_no_more_come() {
         let (mut history, start) = (History::default(), Instant::now());
-        history.compare(start, &placed(100, 0));
+        history.compare(start, &placed(100, 0), None);
         let mut told = Vec::new();
         for count in 1..=60 {
-            let report = history.compare(start, &placed(100, count));
+            let report = history.compare(start, &placed(100, count), None);
             told.extend(report.events.into_iter().map(|event| event.note));
         }
         assert_eq!(told.len(), TOLD_EACH);
-        let later = history.compare(start + GATHER, &placed(100, 60));
+        let later = history.compare(start + GATHER, &placed(100, 60), None);
         let counted = later.events.iter().filter(|e| e.reason == "GangScheduled");
         let counted: Vec<&str> = counted.map(|e| e.note.as_str()).collect();
         assert_eq!(counted, ["the same of 55 more gangs"]);
@@ -441,7 +454,10 @@ mod tests {
                 refused: refused.map(str::to_owned),
                 ..Actions::default()
             };
-            history.compare(Instant::now(), &actions).reasons().count()
+            history
+                .compare(Instant::now(), &actions, None)
+                .reasons()
+                .count()
         };
         assert_eq!(
             [Some("a"), Some("a"), None, Some("a"), Some("b")].map(&mut told),
@@ -458,10 +474,10 @@ mod tests {
             gangs: vec![GangStatus::example()],
             ..Actions::default()
         };
-        history.compare(Instant::now(), &actions);
+        history.compare(Instant::now(), &actions, None);
         assert!(!history.is_empty());
         actions.gangs.clear();
-        history.compare(Instant::now(), &actions);
+        history.compare(Instant::now(), &actions, None);
         assert!(history.is_empty());
     }
 }

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use crate::controller::decide::{Actions, GangStatus, State};
-use crate::controller::report::events::{FIRST_WORDS, PATIENCE, Report, SILENCE};
+use crate::controller::report::events::{FIRST_WORDS, NOT_YET, PATIENCE, Report, SILENCE, TURNS};
 use crate::controller::report::few::cut;
 use crate::explain::Cause;
 use crate::gang::TimeoutAction;
@@ -11,14 +11,13 @@ use crate::gang::TimeoutAction;
 /// Of each cause, and of the scheduler's words.
 const EACH: usize = 280;
 
-/// When causes are looked into again that were not known yet.
-const NOT_YET: Duration = Duration::from_millis(300);
-
 #[derive(Debug)]
 pub(super) struct GangHistory {
     settled: bool,
     waiting_since: Instant,
     told: Option<Told>,
+    /// The reason that the condition showed when it was seen first: whoever looked then has told that.
+    shown: Option<String>,
     timed_out: bool,
     stranded: bool,
     /// It was whole once, or it was told that it is not.
@@ -33,18 +32,27 @@ pub(super) struct GangHistory {
 #[derive(Debug)]
 struct Told {
     at: Instant,
-    reason: &'static str,
+    /// Which cause came first.
+    key: String,
     why: String,
+    /// How often another cause was told, each soon after the last.
+    turns: u32,
 }
 
 impl GangHistory {
     /// A gang that is seen for the first time.
-    pub(super) fn new(gang: &GangStatus, actions: &Actions, now: Instant) -> Self {
+    pub(super) fn new(
+        gang: &GangStatus,
+        actions: &Actions,
+        now: Instant,
+        shown: Option<&str>,
+    ) -> Self {
         let settled = gang.state == State::Scheduled;
         Self {
             settled,
             waiting_since: now,
             told: None,
+            shown: shown.map(str::to_owned),
             // An old gang that is not whole has lost members: it was whole once.
             whole: settled || gang.age.is_some_and(|age| age > SILENCE),
             partial_since: None,
@@ -62,11 +70,16 @@ impl GangHistory {
 
     /// How long a gang has waited: where nothing says since when it is wanted, since it was seen first.
     fn waited(&self, now: Instant, gang: &GangStatus) -> Duration {
-        let seen = || match gang.waits() {
+        let seen = || match gang.waits() || self.misses(gang) {
             true => now.duration_since(self.waiting_since),
             false => Duration::ZERO,
         };
         gang.waited.unwrap_or_else(seen)
+    }
+
+    /// Whether it has no pod, and never had all that it needs.
+    fn misses(&self, gang: &GangStatus) -> bool {
+        gang.is_missed() && !self.whole
     }
 
     pub(super) fn update(
@@ -106,7 +119,8 @@ impl GangHistory {
             return;
         };
         let waited = self.waited(now, gang);
-        if gang.overdue(waited, actions).is_none() {
+        let waits = gang.waits() || self.misses(gang);
+        if !waits || waited < limit {
             let left = limit.saturating_sub(waited);
             report.again_in(left + Duration::from_millis(100));
             return;
@@ -163,24 +177,31 @@ impl GangHistory {
             return;
         }
         let Some(first) = gang.causes.first() else {
-            report.again_in(NOT_YET);
+            report.again_in(gang.explained_in.unwrap_or(NOT_YET));
             return;
         };
-        let (reason, why) = (first.reason(), gang.why());
+        let (key, why) = (first.key(), gang.why());
+        let mut turns = 0;
         let due = match &self.told {
-            None => true,
+            None => self.shown.take().as_deref() != Some(first.reason()),
             // Another cause is told at once. The numbers of one change with every attempt of the
             // scheduler: not each change is worth an event.
             Some(told) => {
-                let rest = match told.reason == reason {
+                let (since, same) = (now.duration_since(told.at), told.key == key);
+                if !same && since < 2 * SILENCE {
+                    turns = (told.turns + 1).min(TURNS + 1);
+                }
+                let rest = match same || turns > TURNS {
                     true => SILENCE,
                     false => FIRST_WORDS,
                 };
-                let since = now.duration_since(told.at);
-                if told.reason != reason && since < rest {
+                if !same && since < rest {
                     report.again_in(rest - since);
                 }
-                told.why != why && since >= rest
+                if told.why == why || since < rest {
+                    return;
+                }
+                true
             }
         };
         if due {
@@ -189,12 +210,13 @@ impl GangHistory {
                 gang.name, gang.bound, gang.size, gang.quorum
             );
             report.warn("GangWaiting", note);
-            self.told = Some(Told {
-                at: now,
-                reason,
-                why,
-            });
         }
+        self.told = Some(Told {
+            at: now,
+            key,
+            why,
+            turns,
+        });
     }
 }
 
@@ -220,7 +242,7 @@ impl GangStatus {
         why
     }
 
-    /// By how much the gang has waited longer than it may.
+    /// By how much a gang that waits has done so longer than it may.
     fn overdue(&self, waited: Duration, actions: &Actions) -> Option<Duration> {
         let (limit, _) = actions.timeout?;
         waited.checked_sub(limit).filter(|_| self.waits())
@@ -230,6 +252,7 @@ impl GangStatus {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::explain::refusal::Refusal;
 
     /// A gang of four, so many of which are placed, seen first at `age`.
     fn gang(bound: usize, age: u64) -> GangStatus {
@@ -259,7 +282,8 @@ mod tests {
             state,
             ..gang(0, 7200)
         };
-        let mut history = GangHistory::new(&late(None, State::Empty), &actions, Instant::now());
+        let mut history =
+            GangHistory::new(&late(None, State::Empty), &actions, Instant::now(), None);
         let mut look = |standing: GangStatus| {
             let mut report = Report::default();
             history.update(Instant::now(), &standing, &actions, &mut report);
@@ -290,7 +314,7 @@ mod tests {
             ..GangStatus::example()
         };
         let start = Instant::now();
-        let mut history = GangHistory::new(&unmade, &actions, start);
+        let mut history = GangHistory::new(&unmade, &actions, start, None);
         let mut overdue = |second| {
             let (mut report, now) = (Report::default(), start + Duration::from_secs(second));
             history.update(now, &unmade, &actions, &mut report);
@@ -298,6 +322,34 @@ mod tests {
         };
         assert!(!overdue(59));
         assert!(overdue(60));
+    }
+
+    /// The controller that makes its pods may be down, and its scheduler has no object that says since
+    /// when it is wanted.
+    #[test]
+    fn time_runs_for_a_gang_none_of_whose_pods_is_made() {
+        let actions = Actions {
+            timeout: Some((Duration::from_secs(60), TimeoutAction::Suspend)),
+            ..Actions::default()
+        };
+        let overdue = |gang: &GangStatus| {
+            let start = Instant::now();
+            let mut history = GangHistory::new(gang, &actions, start, None);
+            [59, 60].map(|second| {
+                let (mut report, now) = (Report::default(), start + Duration::from_secs(second));
+                history.update(now, gang, &actions, &mut report);
+                report.timed_out.is_some()
+            })
+        };
+        let mut empty = GangStatus::example();
+        assert_eq!(overdue(&empty), [false, true]);
+        let ended = GangStatus {
+            ended: true,
+            ..empty.clone()
+        };
+        assert_eq!(overdue(&ended), [false, false]);
+        empty.evidence.awaits = Some("it comes after another".to_owned());
+        assert_eq!(overdue(&empty), [false, false]);
     }
 
     #[test]
@@ -309,7 +361,7 @@ mod tests {
             };
             let (now, standing) = (Instant::now(), gang(0, 7200));
             let mut report = Report::default();
-            GangHistory::new(&standing, &actions, now).update(
+            GangHistory::new(&standing, &actions, now, None).update(
                 now,
                 &standing,
                 &actions,
@@ -325,10 +377,73 @@ mod tests {
         assert_eq!(due(TimeoutAction::Wait), (Some(TimeoutAction::Wait), 0));
     }
 
+    fn refused(words: &str) -> Cause {
+        Cause::PodsRefused {
+            live: 2,
+            quorum: 4,
+            refusal: Refusal::read(words, None, None),
+        }
+    }
+
+    /// At which of these seconds what is told, of a gang that waits for this then.
+    fn told(shown: Option<&str>, looks: &[(u64, Cause)]) -> Vec<u64> {
+        let (start, actions) = (Instant::now(), Actions::default());
+        let of = |cause: &Cause| GangStatus {
+            causes: vec![cause.clone()],
+            ..gang(0, 0)
+        };
+        let mut history = GangHistory::new(&of(&looks[0].1), &actions, start, shown);
+        let mut told = Vec::new();
+        for (second, cause) in looks {
+            let (mut report, now) = (Report::default(), start + Duration::from_secs(*second));
+            history.update(now, &of(cause), &actions, &mut report);
+            told.extend(report.reasons().map(|_| *second));
+        }
+        told
+    }
+
+    #[test]
+    fn another_quota_claim_or_resource_is_told_at_once_and_other_numbers_later() {
+        let quota = |name: &str, used| refused(&format!("exceeded quota: {name}, used: {used}"));
+        let looks = [
+            (3, quota("a", 1)),
+            (6, quota("a", 2)),
+            (10, quota("b", 2)),
+            (12, quota("b", 3)),
+            (71, quota("b", 4)),
+        ];
+        assert_eq!(told(None, &looks), [3, 10, 71]);
+        let claim = |name: &str| Cause::ClaimMissing(name.to_owned());
+        assert_eq!(told(None, &[(3, claim("data")), (6, claim("tmp"))]), [3, 6]);
+    }
+
+    #[test]
+    fn causes_that_take_turns_are_not_told_again_and_again() {
+        let names = ["a", "b"].into_iter().cycle();
+        let looks = (1..).map(|look| 3 * look).zip(names);
+        let looks: Vec<(u64, Cause)> = looks
+            .take(40)
+            .map(|(second, name)| (second, Cause::ClaimMissing(name.to_owned())))
+            .collect();
+        let told = told(None, &looks);
+        assert!(told.len() <= 2 + TURNS as usize + 1, "{told:?}");
+    }
+
+    /// Else a thousand gangs that wait would be a thousand events after each restart.
+    #[test]
+    fn what_the_condition_shows_was_told_by_whoever_looked_before() {
+        let looks = [(3, Cause::NoNodes), (90, Cause::NoNodes)];
+        assert_eq!(told(None, &looks), [3]);
+        assert!(told(Some("NoNodes"), &looks).is_empty());
+        assert_eq!(told(Some("QuotaExceeded"), &looks), [3]);
+        let then = [(3, Cause::NoNodes), (9, refused("exceeded quota: a"))];
+        assert_eq!(told(Some("NoNodes"), &then), [9]);
+    }
+
     /// What is said of a gang of which so many are placed at these seconds, each time as broken.
     fn broken(age: u64, looks: &[(u64, usize)]) -> Vec<Option<String>> {
         let (start, actions) = (Instant::now(), Actions::default());
-        let mut history = GangHistory::new(&gang(looks[0].1, age), &actions, start);
+        let mut history = GangHistory::new(&gang(looks[0].1, age), &actions, start, None);
         let mut said = Vec::new();
         for (second, bound) in looks {
             let (mut report, now) = (Report::default(), start + Duration::from_secs(*second));

@@ -13,6 +13,7 @@ use kube::runtime::watcher::{self, Event as Change};
 use serde_json::Value;
 use tokio::sync::Notify;
 
+use crate::controller::pages;
 use crate::controller::report::few::cut;
 use crate::controller::run;
 use crate::controller::write::resource;
@@ -92,8 +93,7 @@ pub(super) async fn list(
     };
     for selector in selectors(reasons) {
         let params = ListParams::default().fields(&selector);
-        let found = events.list(&params).await?;
-        found.items.iter().map(Told::read).for_each(&note);
+        pages::each(&events, params, |event| note(Told::read(&event))).await?;
     }
     Ok(())
 }

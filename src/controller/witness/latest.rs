@@ -1,5 +1,6 @@
-//! What was told last of each, as far as it is kept: bounded, so that one namespace cannot push out
-//! what is known of another.
+//! What was told last of each, as far as it is kept: bounded, and one namespace cannot push out what is
+//! known of another. While there is room, one may have all of it: a workload may have a thousand
+//! controllers, and each of them may be refused.
 
 use std::collections::HashMap;
 
@@ -7,9 +8,8 @@ use k8s_openapi::jiff::Timestamp;
 
 use super::events::Who;
 
-/// So many are kept, the last ones, and of one namespace fewer.
+/// So many are kept. Beyond that the namespace that has most loses its oldest.
 const MOST: usize = 4_096;
-const MOST_OF_ONE: usize = 64;
 
 /// What has a time at which it was told last.
 pub(super) trait Timed {
@@ -47,16 +47,15 @@ impl<T: Timed> Latest<T> {
     }
 
     pub(super) fn insert(&mut self, who: Who, told: T) {
-        let namespace = who.namespace.clone();
         self.0.insert(who, told);
-        let own = self.of(&namespace).count();
-        if own > MOST_OF_ONE || self.0.len() > MOST {
-            let of = |who: &Who| who.namespace == namespace;
-            let old = self
-                .0
-                .iter()
-                .filter(|(who, _)| own <= MOST_OF_ONE || of(who));
-            let oldest = old.min_by_key(|(_, told)| told.at());
+        if self.0.len() > MOST {
+            let mut counts: HashMap<&str, usize> = HashMap::new();
+            for who in self.0.keys() {
+                *counts.entry(&who.namespace).or_default() += 1;
+            }
+            let most = counts.into_iter().max_by_key(|(_, count)| *count);
+            let most = most.map(|(namespace, _)| namespace).unwrap_or_default();
+            let oldest = self.of(most).min_by_key(|(_, told)| told.at());
             if let Some(oldest) = oldest.map(|(who, _)| who.clone()) {
                 self.0.remove(&oldest);
             }
@@ -83,15 +82,18 @@ mod tests {
         };
         let mut latest = Latest::default();
         latest.insert(who("quiet", 0), 0);
-        for time in 0..200 {
+        let many = MOST as i64 + 200;
+        for time in 0..many {
             latest.insert(who("busy", time), time);
+            if time == 1000 {
+                // A workload of a thousand controllers keeps what each of them was told.
+                assert_eq!(latest.of("busy").count(), 1001);
+            }
         }
         assert_eq!(latest.of("quiet").count(), 1);
-        assert_eq!(latest.of("busy").count(), MOST_OF_ONE);
-        assert!(
-            latest
-                .of("busy")
-                .all(|(_, time)| *time >= 200 - MOST_OF_ONE as i64)
-        );
+        let kept = MOST - 1;
+        assert_eq!(latest.of("busy").count(), kept);
+        let oldest = latest.of("busy").map(|(_, time)| *time).min();
+        assert_eq!(oldest, Some(many - kept as i64));
     }
 }

@@ -26,15 +26,15 @@ use tokio::sync::Notify;
 
 use super::bundles::neighbours::Neighbours;
 use crate::explain::Evidence;
-use crate::explain::fit::Fit;
 use crate::explain::refusal::Refusal;
 use crate::explain::room::Own;
 use crate::gang::resources::ResourceList;
 use crate::gang::{Ask, PartnerRef};
 use crate::scheduler::{Queue, QueueTrouble, TABLE};
 use admissions::Admissions;
-use claims::Claims;
-use fits::Fits;
+use claims::{Claims, Missing};
+pub(super) use fits::{Count, Pace};
+use fits::{Fits, Question};
 use queues::Queues;
 use refusals::Refusals;
 use room::WatchedRoom;
@@ -52,6 +52,9 @@ const REST: Duration = Duration::from_secs(2);
 /// So many workloads are looked at then.
 const FEW: usize = 50;
 
+/// So long it may take to see all that exists, before it is not waited for any more.
+const FIRST_LOOK: Duration = Duration::from_secs(5);
+
 /// How the watches for one need are told.
 #[derive(Default)]
 struct Signs {
@@ -61,6 +64,14 @@ struct Signs {
     changed: Notify,
     /// Where the last round of looks ended.
     round: AtomicUsize,
+    /// Since when it is watched.
+    since: Mutex<Option<Instant>>,
+}
+
+impl Signs {
+    fn lock_since(&self) -> MutexGuard<'_, Option<Instant>> {
+        self.since.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// What witnesses say. One for all kinds of workloads.
@@ -78,8 +89,8 @@ pub(super) struct Witnesses {
     telling: Telling,
 }
 
-impl Default for Witnesses {
-    fn default() -> Self {
+impl Witnesses {
+    pub(super) fn new(pace: Pace) -> Self {
         let queues = TABLE.iter().filter_map(|entry| entry.queues);
         Self {
             waiting: Mutex::default(),
@@ -90,13 +101,11 @@ impl Default for Witnesses {
             words: Words::default(),
             admissions: Admissions::default(),
             claims: Claims::default(),
-            fits: Fits::default(),
+            fits: Fits::new(pace),
             telling: Telling::default(),
         }
     }
-}
 
-impl Witnesses {
     /// A workload has a gang that waits: it is looked at again when witnesses say something else.
     pub(super) fn wait(&self, uid: &str, workload: PartnerRef, needs: BTreeSet<Need>) {
         self.change(|waiting| waiting.insert(uid, workload, needs));
@@ -159,6 +168,15 @@ impl Witnesses {
         }
     }
 
+    /// Whether what exists of it is being looked at for the first time, as after a restart: soon all of
+    /// it is known.
+    pub(super) fn is_about_to_see(&self, need: Need) -> bool {
+        let since = self.signs.get(&need).map(Signs::lock_since);
+        let begun = |since: Instant| since.elapsed() < FIRST_LOOK;
+        let new = since.is_some_and(|since| since.is_some_and(begun));
+        new && !self.has_seen(need)
+    }
+
     /// Why Kueue has not admitted a workload, in its words.
     pub(super) fn admission(&self, namespace: &str, uid: &str) -> Option<String> {
         self.admissions.of(namespace, uid)
@@ -184,17 +202,28 @@ impl Witnesses {
         self.telling.recall(gang, known, Instant::now())
     }
 
-    /// Whether so many pods of a gang fit now; nothing before all nodes and pods were seen.
+    /// Whether so many pods of a gang fit now.
     pub(super) fn fit(
         &self,
         (namespace, gang): (&str, &str),
         asks: &[(Arc<Ask>, u32)],
         needed: u32,
         own: Own<'_>,
-    ) -> Option<Fit> {
+    ) -> Count {
         let key = (namespace.to_owned(), gang.to_owned());
+        // Before it is counted: what changes meanwhile asks for another count.
+        let version = self.room.version();
+        // To a workload that holds nothing all others are others: it may share their answer.
+        let workload = own.workload.filter(|name| self.room.may_hold(name));
+        let own = Own { workload, ..own };
+        let question = Question {
+            asks,
+            needed,
+            own,
+            version,
+        };
         let count = || self.room.fit(asks, needed, own);
-        self.fits.get(key, asks, needed, count)
+        self.fits.get(key, &question, Instant::now(), count)
     }
 
     /// Whether somebody answers for a `schedulerName`; nothing before all pods were seen.
@@ -202,13 +231,13 @@ impl Witnesses {
         self.room.answers(scheduler)
     }
 
-    /// What those that create pods of a workload were told, the last first. `makes` says by kind and name
-    /// who they are.
-    pub(super) fn refusals(
+    /// What those that create pods of a workload were told, what must be fixed first first. `makes` says by
+    /// kind and name who they are.
+    pub(super) fn refusals<T>(
         &self,
         namespace: &str,
-        makes: impl Fn(&str, &str) -> bool,
-    ) -> Vec<Refusal> {
+        makes: impl Fn(&str, &str) -> Option<T>,
+    ) -> Vec<(T, Refusal)> {
         self.refusals.of(namespace, makes)
     }
 
@@ -242,7 +271,7 @@ impl Witnesses {
         client: &Client,
         namespace: &str,
         names: BTreeSet<&str>,
-    ) -> Vec<String> {
+    ) -> Missing {
         self.claims.missing(client, namespace, names).await
     }
 
@@ -275,11 +304,13 @@ impl Witnesses {
                 signs.turned.notified().await;
             }
             tracing::debug!(?need, "a gang waits: watched from now on");
+            *signs.lock_since() = Some(Instant::now());
             tokio::select! {
                 () = self.watch(need, client.clone(), &signs.changed, neighbours) => {}
                 () = self.tell(need, signs, neighbours) => {}
                 () = self.idle(need, signs) => {}
             }
+            *signs.lock_since() = None;
             self.clear(need);
             tracing::debug!(?need, "no gang waits: no longer watched");
         }
@@ -381,7 +412,7 @@ mod tests {
 
     #[test]
     fn nodes_are_watched_only_while_pods_wait_for_one_and_queues_while_a_gang_waits_in_one() {
-        let witnesses = Witnesses::default();
+        let witnesses = Witnesses::new(Pace::Rationed);
         let queues = Need::Queues(TABLE.iter().find_map(|entry| entry.queues).unwrap());
         let needed = || {
             let needs = [Need::Refusals, Need::Room, queues];

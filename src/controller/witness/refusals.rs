@@ -49,12 +49,24 @@ impl Kept for Series {
 }
 
 impl Refusals {
-    pub(super) fn of(&self, namespace: &str, makes: impl Fn(&str, &str) -> bool) -> Vec<Refusal> {
+    /// What must be fixed first first, and of the same the last: controllers try again one after the
+    /// other, and by time alone each attempt would bring another cause to the top.
+    pub(super) fn of<T>(
+        &self,
+        namespace: &str,
+        makes: impl Fn(&str, &str) -> Option<T>,
+    ) -> Vec<(T, Refusal)> {
         let told = self.lock();
         let told = told.of(namespace);
-        let told = told.filter(|(who, _)| makes(&who.kind, &who.name));
-        let mut refusals: Vec<Refusal> = told.map(|(_, series)| series.refusal.clone()).collect();
-        refusals.sort_by(|a, b| b.at().cmp(&a.at()).then_with(|| a.words.cmp(&b.words)));
+        let told =
+            told.filter_map(|(who, series)| Some((makes(&who.kind, &who.name)?, &series.refusal)));
+        let mut refusals: Vec<(T, Refusal)> = told
+            .map(|(makes, refusal)| (makes, refusal.clone()))
+            .collect();
+        refusals.sort_by(|(_, a), (_, b)| {
+            let order = a.by.cmp(&b.by).then_with(|| b.at().cmp(&a.at()));
+            order.then_with(|| a.words.cmp(&b.words))
+        });
         refusals
     }
 }
@@ -76,8 +88,26 @@ mod tests {
         std::thread::sleep(std::time::Duration::from_millis(2));
         let now = Timestamp::now().to_string();
         refusals.note(event("train-a", &now, &now));
-        let refusal = refusals.of("ml", |_, _| true).remove(0);
+        let (_, refusal) = refusals.of("ml", |_, _| Some(())).remove(0);
         assert!(refusal.words.contains("train-a"), "{refusal:?}");
+    }
+
+    #[test]
+    fn what_must_be_fixed_first_comes_first_whoever_tried_last() {
+        let (early, late) = ("2026-01-01T10:00:00Z", "2026-01-01T10:20:00Z");
+        let account = "pods is forbidden: error looking up service account ml/nobody";
+        let quota = "pods is forbidden: exceeded quota: small";
+        for (of_account, of_quota) in [(early, late), (late, early)] {
+            let refusals = Refusals::default();
+            for (maker, words, at) in [("a", account, of_account), ("b", quota, of_quota)] {
+                let mut event = Told::example(words, at, at);
+                event.who.name = maker.to_owned();
+                refusals.note(event);
+            }
+            let told = refusals.of("ml", |_, name| Some(name.to_owned()));
+            let makers: Vec<&str> = told.iter().map(|(maker, _)| maker.as_str()).collect();
+            assert_eq!(makers, ["a", "b"]);
+        }
     }
 
     /// Else a restarted workload would have waited since its last attempt was refused.
@@ -91,7 +121,7 @@ mod tests {
         let since = |events: Vec<Told>| {
             let refusals = Refusals::default();
             events.into_iter().for_each(|event| refusals.note(event));
-            let refusal = refusals.of("ml", |_, _| true).remove(0);
+            let (_, refusal) = refusals.of("ml", |_, _| Some(())).remove(0);
             refusal.since(Timestamp::UNIX_EPOCH).unwrap().to_string()
         };
         assert_eq!(

@@ -3,7 +3,7 @@
 
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
 use futures::StreamExt as _;
 use kube::api::{Api, ListParams};
@@ -11,9 +11,11 @@ use kube::core::{Object, ObjectMeta};
 use kube::runtime::watcher::{self, Event};
 use kube::{Client, ResourceExt as _};
 use serde::{Deserialize, Serialize};
+use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::Notify;
 
-use crate::controller::run::watch;
+use crate::controller::pages;
+use crate::controller::run::{LARGE_PAGE, watch_in_pages};
 use crate::controller::write::resource;
 use crate::explain::fit::Fit;
 use crate::explain::nodes::{NodeRoom, Taint};
@@ -60,8 +62,25 @@ impl WatchedRoom {
     }
 
     pub(super) fn fit(&self, asks: &[(Arc<Ask>, u32)], needed: u32, own: Own<'_>) -> Option<Fit> {
-        let whole = self.is_filled() && !asks.is_empty();
-        whole.then(|| self.lock().fit(asks, needed, own))
+        if !self.is_filled() || asks.is_empty() {
+            return None;
+        }
+        let room = self.lock();
+        let count = || room.fit(asks, needed, own);
+        Some(match room.is_large() {
+            true => aside(count),
+            false => count(),
+        })
+    }
+
+    /// What was counted at the same version still holds.
+    pub(super) fn version(&self) -> u64 {
+        self.lock().version()
+    }
+
+    /// Whether pods of this holder may be on nodes.
+    pub(super) fn may_hold(&self, holder: &str) -> bool {
+        self.lock().may_hold(holder)
     }
 
     pub(super) fn answers(&self, scheduler: &str) -> Option<bool> {
@@ -78,21 +97,15 @@ impl WatchedRoom {
     pub(super) async fn list(&self, client: &Client) -> Vec<(&'static str, kube::Error)> {
         let mut unseen = Vec::new();
         let nodes: Api<Node> = Api::all_with(client.clone(), &resource("", "v1", "Node"));
-        match nodes.list(&ListParams::default()).await {
-            Ok(nodes) => {
-                let nodes = nodes.items.into_iter();
-                nodes.for_each(|node| self.node(Event::InitApply(node)));
-                self.node(Event::InitDone);
-            }
+        let note = |node| self.node(Event::InitApply(node));
+        match pages::each(&nodes, ListParams::default(), note).await {
+            Ok(()) => self.node(Event::InitDone),
             Err(error) => unseen.push(("nodes", error)),
         }
         let pods: Api<Pod> = Api::all_with(client.clone(), &resource("", "v1", "Pod"));
-        match pods.list(&ListParams::default().fields(ON_NODES)).await {
-            Ok(pods) => {
-                let pods = pods.items.into_iter();
-                pods.for_each(|pod| self.pod(Event::InitApply(pod)));
-                self.pod(Event::InitDone);
-            }
+        let note = |pod| self.pod(Event::InitApply(pod));
+        match pages::each(&pods, ListParams::default().fields(ON_NODES), note).await {
+            Ok(()) => self.pod(Event::InitDone),
             Err(error) => unseen.push(("the pods on nodes", error)),
         }
         unseen
@@ -100,13 +113,11 @@ impl WatchedRoom {
 
     /// Watches until dropped.
     pub(super) async fn watch(&self, client: Client, changed: &Notify) {
-        let nodes = watch::<Node>(
-            &client,
-            &resource("", "v1", "Node"),
-            watcher::Config::default(),
-        );
-        let on_nodes = watcher::Config::default().fields(ON_NODES);
-        let pods = watch::<Pod>(&client, &resource("", "v1", "Pod"), on_nodes);
+        let (node, pod) = (resource("", "v1", "Node"), resource("", "v1", "Pod"));
+        let (all, on_nodes) = (watcher::Config::default(), watcher::Config::default());
+        let nodes = watch_in_pages::<Node>(&client, &node, all, LARGE_PAGE);
+        let on_nodes = on_nodes.fields(ON_NODES);
+        let pods = watch_in_pages::<Pod>(&client, &pod, on_nodes, LARGE_PAGE);
         let (mut nodes, mut pods) = (pin!(nodes), pin!(pods));
         loop {
             tokio::select! {
@@ -167,7 +178,23 @@ impl WatchedRoom {
     }
 
     fn lock(&self) -> MutexGuard<'_, Room> {
-        self.room.lock().unwrap_or_else(PoisonError::into_inner)
+        match self.room.try_lock() {
+            Ok(room) => room,
+            Err(TryLockError::Poisoned(room)) => room.into_inner(),
+            // Somebody counts.
+            Err(TryLockError::WouldBlock) => {
+                aside(|| self.room.lock().unwrap_or_else(PoisonError::into_inner))
+            }
+        }
+    }
+}
+
+/// Does what takes its time while others go on: admission runs on the same threads.
+fn aside<T>(work: impl FnOnce() -> T) -> T {
+    let flavor = Handle::try_current().map(|runtime| runtime.runtime_flavor());
+    match flavor {
+        Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(work),
+        _ => work(),
     }
 }
 

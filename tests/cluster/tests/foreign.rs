@@ -57,7 +57,7 @@ pub async fn a_podgroup_of_the_gangs_name_is_left_alone(sandbox: Sandbox) -> Res
         })
         .await?;
     let named = foreign.iter().any(|group| note.contains(&group.name_any()));
-    ensure!(named && note.contains("is not Muster's"), "{note}");
+    ensure!(named && note.contains("was not made by Muster"), "{note}");
     // Looked at again and again, as pods change.
     sandbox
         .wait_for("its pods", async || {
@@ -106,7 +106,7 @@ pub async fn a_podgroup_of_the_gangs_name_is_left_alone(sandbox: Sandbox) -> Res
     }
     // Still there after JobSet's controller has written the status of the Jobs.
     let said = sandbox.condition("GangRefused").await?;
-    ensure!(said.contains("is not Muster's"), "{said}");
+    ensure!(said.contains("was not made by Muster"), "{said}");
     let told = events(&sandbox).await?;
     let created = told.iter().any(|e| e.data["reason"] == "GangCreated");
     ensure!(!created, "a gang without its object is told as created");

@@ -20,7 +20,7 @@ use crate::controller::barriers::status::BarrierStatus;
 use crate::controller::cache::expiring::Expiring;
 use crate::controller::cache::stored::Stored;
 use crate::controller::decide::Actions;
-use crate::controller::report::events::{Report, SILENCE};
+use crate::controller::report::events::{Report, SILENCE, TURNS};
 
 /// True once every gang of the workload has its quorum on nodes.
 pub(crate) const TYPE: &str = "muster.dev/GangScheduled";
@@ -38,7 +38,15 @@ pub(crate) enum ConditionUpdate {
 
 /// The conditions of the last moments, by the workload's uid, until the cache shows them.
 #[derive(Debug)]
-pub(crate) struct Conditions(Mutex<Expiring<(String, &'static str), Condition>>);
+pub(crate) struct Conditions(Mutex<Expiring<(String, &'static str), Written>>);
+
+/// A condition that was written.
+#[derive(Debug)]
+struct Written {
+    condition: Condition,
+    /// How often another cause was told, each within [`SILENCE`] of the last.
+    turns: u32,
+}
 
 impl Default for Conditions {
     fn default() -> Self {
@@ -117,6 +125,9 @@ impl Conditions {
         if let Some(left) = condition.hold_back(workload, shown, actions) {
             return ConditionUpdate::Later(left);
         }
+        if let Some(left) = condition.leaves(shown, actions) {
+            return ConditionUpdate::Later(left);
+        }
         self.settle(workload, condition, shown)
     }
 
@@ -132,7 +143,9 @@ impl Conditions {
             Instant::now(),
         );
         let key = (workload.uid().to_owned(), condition.kind);
-        if let Some((last, left)) = written.get(&key, now) {
+        let mut turns = 0;
+        if let Some((written, left)) = written.get(&key, now) {
+            let last = &written.condition;
             if *last == condition {
                 return ConditionUpdate::Later(left);
             }
@@ -143,9 +156,15 @@ impl Conditions {
             if condition.recounts(last) {
                 return ConditionUpdate::Later(left);
             }
+            if condition.waits() && last.waits() {
+                turns = written.turns + 1;
+                if turns > TURNS {
+                    return ConditionUpdate::Later(left);
+                }
+            }
         }
         let value = condition.to_json(shown);
-        written.insert(key, condition, now);
+        written.insert(key, Written { condition, turns }, now);
         ConditionUpdate::Write(value)
     }
 }

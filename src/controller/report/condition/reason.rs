@@ -5,6 +5,11 @@ use crate::controller::metrics::BarrierOutcome;
 pub(super) const BROKEN: &str = "GangBroken";
 pub(super) const TIMED_OUT: &str = "GangTimedOut";
 
+/// Whether the reason of a condition is a cause for which a gang waits: the others are of the gang.
+pub(super) fn is_a_cause(reason: &str) -> bool {
+    !reason.is_empty() && !reason.contains("Gang")
+}
+
 /// Why.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Reason {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::reason::{BROKEN, Reason, TIMED_OUT};
+use super::reason::{BROKEN, Reason, TIMED_OUT, is_a_cause};
 use super::{BARRIER, TYPE};
 use crate::controller::barriers::status::{BarrierStatus, Says};
 use crate::controller::cache::stored::Stored;
@@ -20,6 +20,8 @@ use crate::controller::report::few::{LONGEST, cut, few};
 pub(super) struct Condition {
     pub(super) kind: &'static str,
     pub(super) reason: Reason,
+    /// Which cause it tells, where a gang waits for one.
+    pub(super) cause: Option<String>,
     pub(super) message: String,
 }
 
@@ -28,7 +30,7 @@ const NO_IMAGE: &str = "; pods on nodes cannot pull an image, which is not a mat
 
 /// The first cause of the first gang that waits, before those that only wait for it; of the others how
 /// many there are.
-fn waiting(gangs: &[GangStatus]) -> (Reason, String) {
+fn waiting(gangs: &[GangStatus]) -> (Reason, Option<String>, String) {
     let causes = gangs
         .iter()
         .filter_map(|gang| Some((gang, gang.causes.first()?)));
@@ -37,7 +39,7 @@ fn waiting(gangs: &[GangStatus]) -> (Reason, String) {
         .min_by_key(|(_, cause)| cause.follows_another())
     else {
         let message = "a gang waits for its pods to be made and placed";
-        return (Reason::Waiting, message.to_owned());
+        return (Reason::Waiting, None, message.to_owned());
     };
     let mut message = format!("{}: {cause}", gang.name);
     let more = causes.count() - 1;
@@ -49,7 +51,7 @@ fn waiting(gangs: &[GangStatus]) -> (Reason, String) {
         };
         message.push_str(&format!("; {more} more {gangs}"));
     }
-    (Reason::Because(cause.reason()), message)
+    (Reason::Because(cause.reason()), Some(cause.key()), message)
 }
 
 impl Condition {
@@ -59,6 +61,7 @@ impl Condition {
         let refused = actions.refused.iter().chain(obstacles);
         let refused: Vec<&str> = refused.map(String::as_str).collect();
         let all = actions.gangs.len();
+        let mut cause = None;
         let (reason, message) = if !refused.is_empty() {
             (Reason::Refused, few(refused))
         } else if let Some(why) = &actions.suspended_after {
@@ -91,11 +94,14 @@ impl Condition {
         } else if let Some(broken) = &actions.broken {
             (Reason::Broken, broken.clone())
         } else {
-            waiting(&actions.gangs)
+            let (reason, key, message) = waiting(&actions.gangs);
+            cause = key;
+            (reason, message)
         };
         Some(Self {
             kind: TYPE,
             reason,
+            cause,
             message: cut(&message, LONGEST),
         })
     }
@@ -130,6 +136,7 @@ impl Condition {
         Some(Self {
             kind: BARRIER,
             reason,
+            cause: None,
             message: cut(&message, LONGEST),
         })
     }
@@ -170,12 +177,21 @@ impl Condition {
         self.waits() && shown["reason"] == BROKEN && actions.gangs.iter().any(of)
     }
 
+    /// How long a cause that is shown stays, because it is looked into later what it is now.
+    pub(super) fn leaves(&self, shown: Option<&Value>, actions: &Actions) -> Option<Duration> {
+        let told = shown.and_then(|shown| shown["reason"].as_str());
+        told.filter(|told| self.waits() && is_a_cause(told))?;
+        let gangs = actions.gangs.iter().filter(|gang| gang.waits());
+        gangs.filter_map(|gang| gang.explained_in).min()
+    }
+
     /// Whether it tells the same cause as the last one with other numbers: they change often, and each
     /// change would be a write.
     pub(super) fn recounts(&self, last: &Self) -> bool {
         let wordy =
             |text: &str| -> String { text.chars().filter(|c| !c.is_ascii_digit()).collect() };
-        let waits = self.waits() && last.reason == self.reason;
+        let same = (self.reason, &self.cause) == (last.reason, &last.cause);
+        let waits = self.waits() && same;
         let suspended = [self, last].iter().all(|c| c.reason == Reason::Suspended);
         waits || suspended && wordy(&self.message) == wordy(&last.message)
     }

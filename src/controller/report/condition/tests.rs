@@ -262,3 +262,52 @@ fn what_is_in_the_way_is_named_and_a_workload_without_a_gang_has_no_condition() 
     let none = Conditions::default().update(&workload(None), &Actions::default(), &[]);
     assert_eq!(none, ConditionUpdate::NotNeeded);
 }
+
+/// Where many gangs wait, a count takes its time; without it other causes would be named.
+#[test]
+fn a_cause_that_was_told_stays_while_it_is_looked_into_later() {
+    let told = json!({"type": TYPE, "status": "False", "reason": "InsufficientResources",
+        "message": "train-all-0: 6 of 9 pods fit", "lastTransitionTime": "2026-01-01T00:00:00Z"});
+    let mut waits = gang(State::Waiting, 90);
+    let later = Duration::from_secs(7);
+    waits.gangs[0].explained_in = Some(later);
+    let step = |shown: &Value, actions: &Actions| {
+        Conditions::default().update(&workload(Some(shown)), actions, &[])
+    };
+    assert_eq!(step(&told, &waits), ConditionUpdate::Later(later));
+    let suspended = json!({"type": TYPE, "status": "False", "reason": "GangSuspended"});
+    assert_eq!(written(step(&suspended, &waits))["reason"], "GangWaiting");
+    waits.gangs[0].explained_in = None;
+    waits.gangs[0].causes = vec![crate::explain::Cause::NoNodes];
+    assert_eq!(written(step(&told, &waits))["reason"], "NoNodes");
+    waits.gangs[0].state = State::Scheduled;
+    assert_eq!(written(step(&told, &waits))["reason"], "GangScheduled");
+}
+
+#[test]
+fn another_cause_of_the_same_reason_is_written_at_once_and_other_numbers_later() {
+    use crate::explain::Cause;
+    use crate::explain::refusal::Refusal;
+    let conditions = Conditions::default();
+    let step = |quota: &str, live| {
+        let refusal = Refusal::read(&format!("exceeded quota: {quota}"), None, None);
+        let mut waits = gang(State::Waiting, 90);
+        waits.gangs[0].causes = vec![Cause::PodsRefused {
+            live,
+            quorum: 4,
+            refusal,
+        }];
+        conditions.update(&workload(None), &waits, &[])
+    };
+    let first = written(step("a", 1));
+    assert!(matches!(step("a", 2), ConditionUpdate::Later(_)));
+    let other = written(step("b", 2));
+    assert_eq!(
+        (&first["reason"], &other["reason"]),
+        (&json!("QuotaExceeded"), &json!("QuotaExceeded"))
+    );
+    // Causes that take turns are not written again and again.
+    let turns = ["a", "b"].into_iter().cycle().take(40);
+    let writes = turns.filter(|quota| matches!(step(quota, 2), ConditionUpdate::Write(_)));
+    assert!(writes.count() <= TURNS as usize);
+}

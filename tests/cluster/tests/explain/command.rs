@@ -144,7 +144,7 @@ pub async fn whatever_is_named_leads_to_the_gang(sandbox: Sandbox) -> Result<()>
     said.has("Deployment ")?;
     said.has("next: kubectl describe nodes")?;
     said.has("looked at: the gang, its pods and the objects of its gangs; nodes and the pods on")?;
-    said.has("still unknown:\n  whether and whom the scheduler preempts")?;
+    said.has("still unknown:\n  whether the scheduler preempts other pods, and which")?;
     said.lacks("missing: ")?;
     let pod = sandbox.pods().await?.remove(0).name_any();
     let sets = sandbox.api("apps/v1", "ReplicaSet").await?;

@@ -18,6 +18,8 @@ pub struct Gang {
     pods: u32,
     requests: Value,
     spec: Value,
+    /// Of the host, as its containers use them.
+    ports: Value,
     pod_labels: Value,
     pod_annotations: Value,
     suspend: bool,
@@ -43,6 +45,7 @@ impl Gang {
             pods: 3,
             requests: json!({"cpu": "1"}),
             spec: json!({}),
+            ports: json!([]),
             pod_labels: json!({}),
             pod_annotations: json!({}),
             suspend: false,
@@ -76,6 +79,11 @@ impl Gang {
 
     pub fn spec(mut self, field: &str, value: Value) -> Self {
         self.spec[field] = value;
+        self
+    }
+
+    pub fn host_port(mut self, port: u32) -> Self {
+        self.ports = json!([{"containerPort": port, "hostPort": port}]);
         self
     }
 
@@ -163,7 +171,8 @@ impl Gang {
         if self.requests.get("example.com/gpu").is_some() {
             resources["limits"] = json!({"example.com/gpu": "1"});
         }
-        spec["containers"] = json!([{"name": "main", "image": "train", "resources": resources}]);
+        spec["containers"] = json!([{"name": "main", "image": "train", "resources": resources,
+            "ports": self.ports}]);
         let mut job = json!({
             "parallelism": self.pods, "completions": self.pods, "backoffLimit": self.backoff,
             "template": {

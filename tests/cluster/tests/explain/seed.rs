@@ -16,6 +16,17 @@ use super::world::{
 };
 use crate::sandbox::Sandbox;
 
+/// A claim that no volume is for.
+const UNBOUND: &str = "
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: data}
+spec:
+  accessModes: [ReadWriteMany]
+  storageClassName: ''
+  resources: {requests: {storage: 1Gi}}
+";
+
 /// A cause.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Seed {
@@ -62,10 +73,16 @@ pub enum Seed {
     MayNotPreempt,
     NobodyLower,
     JobsRefused,
+    ClassMissing,
+    NameTaken,
+    PodsInvalid,
+    VolumeUnbound,
+    PodAffinity,
+    HostPorts,
 }
 
 impl Seed {
-    pub const ALL: [Seed; 43] = [
+    pub const ALL: [Seed; 49] = [
         Self::CpuShort,
         Self::HeldByAnother,
         Self::Scattered,
@@ -109,6 +126,12 @@ impl Seed {
         Self::MayNotPreempt,
         Self::NobodyLower,
         Self::JobsRefused,
+        Self::ClassMissing,
+        Self::NameTaken,
+        Self::PodsInvalid,
+        Self::VolumeUnbound,
+        Self::PodAffinity,
+        Self::HostPorts,
     ];
 
     /// What was done, the reason that must be told, and words that must be in the message.
@@ -241,6 +264,24 @@ impl Seed {
                 "QuotaExceeded",
                 "0 of 3 pods exist; the others are refused by a ResourceQuota: exceeded quota: small",
             ),
+            Self::ClassMissing => (
+                "PriorityClass missing",
+                "PriorityClassMissing",
+                "no PriorityClass with name",
+            ),
+            Self::NameTaken => (
+                "a Job of its name exists",
+                "PodNameTaken",
+                "\"train-workers-0\" already exists",
+            ),
+            Self::PodsInvalid => (
+                "pods are invalid",
+                "PodsInvalid",
+                "must be less than or equal to cpu limit",
+            ),
+            Self::VolumeUnbound => ("PVC not bound", "VolumeNotBound", "is not bound"),
+            Self::PodAffinity => ("pod affinity", "PodAffinity", "its affinity to other pods"),
+            Self::HostPorts => ("host port taken", "HostPortsTaken", "a host port"),
         }
     }
 
@@ -325,7 +366,11 @@ impl Seed {
             | Self::DependsOn
             | Self::Barrier
             | Self::Image
-            | Self::JobsRefused => scheduler == Native,
+            | Self::JobsRefused
+            | Self::NameTaken
+            | Self::PodsInvalid => scheduler == Native,
+            // There the gang's object is refused for it.
+            Self::ClassMissing => scheduler != Native,
             // Others have one name only, and refuse another at apply.
             Self::UnknownName => matches!(scheduler, Native | Coscheduling),
             // KAI's link cannot be taken away.
@@ -339,11 +384,12 @@ impl Seed {
             // Refused at apply elsewhere.
             Self::Gate => matches!(scheduler, Native | Coscheduling),
             // These are only in the scheduler's words.
-            Self::Spread | Self::VolumeElsewhere | Self::ClaimMissing => {
+            Self::Spread
+            | Self::VolumeElsewhere
+            | Self::VolumeUnbound
+            | Self::PodAffinity
+            | Self::HostPorts => {
                 matches!(scheduler, Native | Coscheduling | Koordinator | Volcano)
-            }
-            Self::PodsPerNode | Self::Affinity | Self::Scattered => {
-                matches!(scheduler, Native | Volcano | Coscheduling | Koordinator)
             }
             Self::CpuShort
             | Self::HeldByAnother
@@ -354,6 +400,10 @@ impl Seed {
             | Self::Cordoned
             | Self::Taint
             | Self::AntiAffinity
+            | Self::PodsPerNode
+            | Self::Affinity
+            | Self::Scattered
+            | Self::ClaimMissing
             | Self::Quota
             | Self::NobodyLower
             | Self::ServiceAccount => true,
@@ -699,6 +749,56 @@ spec: {limits: [{type: Pod, max: {cpu: 500m}}]}
             Self::JobsRefused => {
                 sandbox.nodes(1, 4).await?;
                 quota(sandbox, "count/jobs.batch", "0").await?;
+                gang.apply(sandbox).await
+            }
+            Self::ClassMissing => {
+                sandbox.nodes(1, 4).await?;
+                gang.class("nobody").apply(sandbox).await
+            }
+            Self::NameTaken => {
+                sandbox.nodes(1, 4).await?;
+                let job = "
+apiVersion: batch/v1
+kind: Job
+metadata: {name: train-workers-0}
+spec:
+  suspend: true
+  template:
+    spec: {restartPolicy: Never, containers: [{name: main, image: other}]}
+";
+                sandbox.apply(job).await?;
+                gang.apply(sandbox).await
+            }
+            Self::PodsInvalid => {
+                sandbox.nodes(1, 4).await?;
+                // Its pods ask for more than the limit that they are given.
+                let limits = "
+apiVersion: v1
+kind: LimitRange
+metadata: {name: small}
+spec: {limits: [{type: Container, default: {cpu: 500m}, defaultRequest: {cpu: 500m}}]}
+";
+                sandbox.apply(limits).await?;
+                gang.apply(sandbox).await
+            }
+            Self::VolumeUnbound => {
+                sandbox.nodes(1, 4).await?;
+                sandbox.apply(UNBOUND).await?;
+                gang.spec("volumes", volume()).apply(sandbox).await
+            }
+            Self::PodAffinity => {
+                sandbox.nodes(1, 4).await?;
+                let near = json!({"podAffinity": {
+                    "requiredDuringSchedulingIgnoredDuringExecution": [{
+                        "topologyKey": "kubernetes.io/hostname",
+                        "labelSelector": {"matchLabels": {"app": "absent"}}}]}});
+                gang.spec("affinity", near).apply(sandbox).await
+            }
+            Self::HostPorts => {
+                sandbox.nodes(1, 8).await?;
+                let gang = gang.host_port(8080);
+                gang.clone().named("holder").pods(1).apply(sandbox).await?;
+                sandbox.all_bound(1).await?;
                 gang.apply(sandbox).await
             }
         }

@@ -7,6 +7,7 @@ use anyhow::{Context, Result, bail, ensure};
 use kube::api::{Api, DeleteParams, DynamicObject, Patch, PatchParams};
 use serde_json::{Value, json};
 
+use super::super::explain::world::quota;
 use super::{LWS, lws};
 use crate::sandbox::Sandbox;
 use crate::schedulers::Kind;
@@ -53,12 +54,39 @@ pub async fn a_replica_that_cannot_be_made_is_missed(sandbox: Sandbox) -> Result
     sandbox.condition_of(serve, "GangScheduled").await?;
     let quotas = sandbox.fill_quota().await?;
     sandbox.patch_lws(json!({"spec": {"replicas": 2}})).await?;
-    sandbox.waits_of(serve).await?;
+    sandbox.condition_of(serve, "QuotaExceeded").await?;
     tokio::time::sleep(Duration::from_secs(2)).await;
-    sandbox.waits_of(serve).await?;
+    sandbox.condition_of(serve, "QuotaExceeded").await?;
     quotas.delete("full", &DeleteParams::default()).await?;
     sandbox.replicas_run(2, 2).await?;
     sandbox.condition_of(serve, "GangScheduled").await?;
+    Ok(())
+}
+
+/// None of its pods exists that could tell since when its replicas are wanted.
+pub async fn a_set_whose_pods_are_all_refused_says_why_and_times_out(
+    sandbox: Sandbox,
+) -> Result<()> {
+    sandbox.nodes(1, 4).await?;
+    let text = lws(", muster.dev/timeout: 6s", "replicas: 2", 2);
+    let nobody = "serviceAccountName: nobody\n        containers:";
+    let refused = text.replace("containers:", nobody);
+    sandbox.apply(&refused).await?;
+    let serve = (LWS, "serve");
+    let message = sandbox.condition_of(serve, "ServiceAccountMissing").await?;
+    ensure!(message.contains("\"nobody\" not found"), "{message}");
+    let told = sandbox.told_of(LWS.1, "GangTimedOut").await?;
+    ensure!(told.contains("waits longer than 6s"), "{told}");
+    // It is still so when the StatefulSet's controller has tried a few times.
+    sandbox.condition_of(serve, "ServiceAccountMissing").await?;
+    let sets = sandbox.api(LWS.0, LWS.1).await?;
+    sets.delete("serve", &DeleteParams::background()).await?;
+    sandbox.replicas_run(0, 2).await?;
+    // The same for a quota.
+    quota(&sandbox, "pods", "0").await?;
+    sandbox.apply(&text).await?;
+    let message = sandbox.condition_of(serve, "QuotaExceeded").await?;
+    ensure!(message.contains("exceeded quota: small"), "{message}");
     Ok(())
 }
 
