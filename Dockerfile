@@ -1,15 +1,21 @@
-# Compiled by the machine that builds, for the platform that is asked for: nothing is emulated.
-FROM --platform=$BUILDPLATFORM rust:1.95-alpine AS for-amd64
-ENV CARGO_BUILD_TARGET=x86_64-unknown-linux-musl
-FROM --platform=$BUILDPLATFORM rust:1.95-alpine AS for-arm64
-ENV CARGO_BUILD_TARGET=aarch64-unknown-linux-musl
-
-# Build: static, so that the final stage needs nothing but the binary.
-FROM for-$TARGETARCH AS build
+# Build: static, so that the final stage needs nothing but the binary. Compiled by the machine that
+# builds, for the platform that is asked for: nothing is emulated.
+FROM --platform=$BUILDPLATFORM rust:1.95-alpine AS build
 # For any platform: clang compiles ring's C without the headers of the platform, and lld links it
 # with the libc that comes with Rust.
 ENV CC=clang RUSTFLAGS=-Clinker=ld.lld
-RUN apk add --no-cache clang lld musl-dev && rustup target add $CARGO_BUILD_TARGET
+RUN apk add --no-cache clang lld musl-dev
+# The platform is asked for here and not in a FROM: podman and buildah do not find a stage whose name
+# has a variable in it (buildah#6964).
+ARG TARGETARCH
+RUN case "$TARGETARCH" in \
+        amd64) target=x86_64-unknown-linux-musl ;; \
+        arm64) target=aarch64-unknown-linux-musl ;; \
+        *) echo "no Rust target is known for TARGETARCH=\"$TARGETARCH\"" >&2; exit 1 ;; \
+    esac \
+    && rustup target add "$target" \
+    && printf '[build]\ntarget = "%s"\n' "$target" > "$CARGO_HOME/config.toml" \
+    && ln -s "/src/target/$target/release" /release
 WORKDIR /src
 # Dependencies first: they change less often than the code.
 COPY Cargo.toml Cargo.lock ./
@@ -19,11 +25,11 @@ COPY src src
 # The binary's time would be a part of the image: built twice, it is the same to the byte.
 ARG SOURCE_DATE_EPOCH=0
 RUN touch src/main.rs src/lib.rs && cargo build --release --locked --bin muster \
-    && touch -d "@$SOURCE_DATE_EPOCH" target/*/release/muster
+    && cp /release/muster /muster && touch -d "@$SOURCE_DATE_EPOCH" /muster
 
 # Run: no shell, no package manager, no root.
 FROM scratch
-COPY --from=build /src/target/*/release/muster /muster
+COPY --from=build /muster /muster
 USER 65532:65532
 EXPOSE 8443 8444 8080
 ENTRYPOINT ["/muster"]

@@ -103,21 +103,50 @@ fn only_its_own_webhooks_and_two_crds_are_open_to_it() {
 }
 
 /// Group, resource, and what the code does with it.
-const TOUCHED: &[(&str, &str, &[&str])] = &[
-    ("jobset.x-k8s.io", "jobsets", &["list", "watch", "patch"]),
+type Used = (&'static str, &'static str, &'static [&'static str]);
+
+const OBJECT: &[&str] = &["get", "list", "watch", "create", "patch", "delete"];
+
+/// In every namespace, or in none.
+const EVERYWHERE: &[Used] = &[
+    (
+        "jobset.x-k8s.io",
+        "jobsets",
+        &["get", "list", "watch", "patch"],
+    ),
+    ("jobset.x-k8s.io", "jobsets/status", &["patch"]),
+    ("jobset.x-k8s.io", "jobsets/finalizers", &["update"]),
     (
         "leaderworkerset.x-k8s.io",
         "leaderworkersets",
-        &["list", "watch"],
+        &["get", "list", "watch"],
     ),
     (
         "leaderworkerset.x-k8s.io",
         "leaderworkersets/status",
         &["patch"],
     ),
-    ("", "pods", &["list", "watch"]),
+    (
+        "leaderworkerset.x-k8s.io",
+        "leaderworkersets/finalizers",
+        &["update"],
+    ),
+    ("batch", "jobs", &["get", "list", "watch", "patch"]),
+    ("batch", "jobs/status", &["patch"]),
+    ("batch", "jobs/finalizers", &["update"]),
+    ("batch", "cronjobs", &["get"]),
+    ("apps", "deployments", &["get"]),
+    ("apps", "replicasets", &["get"]),
+    ("apps", "statefulsets", &["get"]),
+    ("apps", "daemonsets", &["get"]),
+    ("apps", "controllerrevisions", &["list"]),
+    ("", "replicationcontrollers", &["get"]),
+    ("", "pods", &["list", "watch", "patch"]),
     ("", "namespaces", &["list", "watch"]),
     ("", "nodes", &["list", "watch"]),
+    ("", "configmaps", OBJECT),
+    ("", "events", &["list", "watch"]),
+    ("", "persistentvolumeclaims", &["get"]),
     ("events.k8s.io", "events", &["create"]),
     ("kueue.x-k8s.io", "workloads", &["list", "watch"]),
     ("scheduling.k8s.io", "workloads", OBJECT),
@@ -144,26 +173,51 @@ const TOUCHED: &[(&str, &str, &[&str])] = &[
         "validatingwebhookconfigurations",
         &["get", "list", "watch", "patch"],
     ),
+];
+
+/// In Muster's own namespace.
+const AT_HOME: &[Used] = &[
     (
         "coordination.k8s.io",
         "leases",
         &["get", "create", "update"],
     ),
     ("", "secrets", &["get", "create", "update"]),
+    ("", "pods", &["get"]),
 ];
 
-const OBJECT: &[&str] = &["get", "list", "watch", "create", "patch", "delete"];
+/// A verb on a resource of a group.
+type Right = (String, String, String);
 
-#[test]
-fn everything_that_the_code_touches_is_allowed() {
-    let rules = [rules("ClusterRole"), rules("Role")].concat();
-    for (group, resource, verbs) in TOUCHED {
-        for verb in *verbs {
-            let allowed = rules.iter().any(|rule| {
-                let has = |field: &str, word: &str| words(&rule[field]).contains(&word.to_owned());
-                has("apiGroups", group) && has("resources", resource) && has("verbs", verb)
-            });
-            assert!(allowed, "{verb} {resource}.{group}");
+fn given(kind: &str) -> BTreeSet<Right> {
+    let mut rights = BTreeSet::new();
+    for rule in rules(kind) {
+        for group in words(&rule["apiGroups"]) {
+            for resource in words(&rule["resources"]) {
+                for verb in words(&rule["verbs"]) {
+                    rights.insert((group.clone(), resource.clone(), verb));
+                }
+            }
         }
+    }
+    rights
+}
+
+/// A right that nothing uses is as wrong as one that is missing: whoever steals the account has it too.
+#[test]
+fn what_the_code_touches_is_allowed_and_nothing_else() {
+    for (kind, used) in [("ClusterRole", EVERYWHERE), ("Role", AT_HOME)] {
+        let used = used.iter().flat_map(|(group, resource, verbs)| {
+            let right = |verb: &&str| (group.to_string(), resource.to_string(), verb.to_string());
+            verbs.iter().map(right)
+        });
+        let used: BTreeSet<Right> = used.collect();
+        let given = given(kind);
+        let missing: Vec<&Right> = used.difference(&given).collect();
+        let unused: Vec<&Right> = given.difference(&used).collect();
+        assert!(
+            missing.is_empty() && unused.is_empty(),
+            "{kind}: missing {missing:?}, unused {unused:?}"
+        );
     }
 }

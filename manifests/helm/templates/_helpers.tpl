@@ -36,10 +36,9 @@ capabilities:
   drop: [ALL]
 {{- end -}}
 
+{{/* The user is the image's own, or the one that OpenShift gives the namespace. */}}
 {{- define "muster.podSecurityContext" -}}
 runAsNonRoot: true
-runAsUser: 65532
-runAsGroup: 65532
 seccompProfile:
   type: RuntimeDefault
 {{- end -}}

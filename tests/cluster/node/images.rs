@@ -22,6 +22,12 @@ pub const BOX: &str = "box:e2e";
 /// What the samples run, which no registry can be asked for here: of its programs, `sleep`.
 const BUSYBOX: &str = "busybox:1.37";
 
+/// The name in manifests/base; a pod of another name would not find it.
+pub const MUSTER: &str = "muster:dev";
+
+/// The same image, under a name that Muster does not know by itself.
+pub const OTHER_MUSTER: &str = "muster:node";
+
 /// Holds the namespaces of a pod.
 pub const PAUSE: &str = "pause:e2e";
 
@@ -142,9 +148,12 @@ pub async fn build_muster_beside<T: Send + 'static>(
 
 /// Muster's image of a program, in that directory.
 pub fn write_muster(program: &Path, dir: &Path) -> Result<PathBuf> {
+    write_muster_as(MUSTER, program, dir)
+}
+
+fn write_muster_as(name: &str, program: &Path, dir: &Path) -> Result<PathBuf> {
     let muster = Image {
-        // The name in manifests/base; a pod of another name would not find it.
-        name: "muster:dev",
+        name,
         program: (program, "/muster"),
         config: Dockerfile::read()?.config()?,
     };
@@ -183,8 +192,12 @@ impl Images {
             program: (components.path("jobset")?, "/manager"),
             config: json!({"Entrypoint": ["/manager"], "User": "65532:65532"}),
         };
-        let muster = write_muster(&Place::own()?.program(), dir)?;
-        let mut all = vec![muster.clone()];
+        let program = Place::own()?.program();
+        let muster = write_muster(&program, dir)?;
+        let mut all = vec![
+            muster.clone(),
+            write_muster_as(OTHER_MUSTER, &program, dir)?,
+        ];
         for image in [pause, own, busybox, jobset] {
             all.push(image.write(dir)?);
         }

@@ -111,14 +111,20 @@ pub async fn apply_overlay(plane: &ControlPlane, overlay: &'static str) -> Resul
 
 /// Waits until the Deployment has what its manifest asks for.
 pub async fn two_ready(objects: &Objects) -> Result<()> {
+    replicas_ready(objects, 2).await
+}
+
+/// The same, of another number.
+pub async fn replicas_ready(objects: &Objects, replicas: usize) -> Result<()> {
     let deployments = objects.api("apps/v1", "Deployment", NAMESPACE).await?;
-    wait_for("two Ready replicas of Muster", INSTALLED, async || {
+    let what = format!("{replicas} Ready replicas of Muster");
+    wait_for(&what, INSTALLED, async || {
         let deployment = deployments.get("muster").await?;
         let status = &deployment.data["status"];
         let generation = deployment.metadata.generation;
         ensure!(status["observedGeneration"].as_i64() == generation, "new");
         for count in ["replicas", "readyReplicas", "updatedReplicas"] {
-            ensure!(status[count] == 2, "{count} is {}", status[count]);
+            ensure!(status[count] == replicas, "{count} is {}", status[count]);
         }
         Ok(())
     })

@@ -119,14 +119,19 @@ async fn restart(sandbox: &Sandbox, attempt: &str) -> Result<()> {
     all_linked(sandbox).await
 }
 
+/// Pods of an earlier attempt may still be on their way out.
 async fn all_linked(sandbox: &Sandbox) -> Result<()> {
-    let made: BTreeSet<String> = sandbox.names("PodGroup").await?.into_iter().collect();
-    for pod in sandbox.pods().await? {
-        let link = pod_group(&pod);
-        let known = link.as_ref().is_some_and(|link| made.contains(link));
-        ensure!(known, "{} links to {link:?} of {made:?}", pod.name_any());
-    }
-    Ok(())
+    sandbox
+        .wait_for("every pod to have its gang", async || {
+            let made: BTreeSet<String> = sandbox.names("PodGroup").await?.into_iter().collect();
+            for pod in sandbox.pods().await? {
+                let link = pod_group(&pod);
+                let known = link.as_ref().is_some_and(|link| made.contains(link));
+                ensure!(known, "{} links to {link:?} of {made:?}", pod.name_any());
+            }
+            Ok(())
+        })
+        .await
 }
 
 pub async fn an_upgrade_and_a_downgrade_fail_no_creation_and_lose_no_gang(

@@ -127,15 +127,17 @@ fn is_stamped(created: &DynamicObject) -> bool {
 pub struct Calls(Vec<Call>);
 
 impl Calls {
-    /// Those that failed, and those that did while somebody had taken the bundle away: from then until
-    /// it was back, and the apiserver had heard of it.
+    /// Those that failed, and those that failed for want of the bundle while somebody had taken it away:
+    /// from then until it was back, and the apiserver had heard of it.
     pub fn failures(&self, wiped: &[(Instant, Instant)]) -> (Vec<&str>, Vec<&str>) {
         let (mut own, mut theirs) = (Vec::new(), Vec::new());
         for call in &self.0 {
             let Some(error) = &call.error else { continue };
             let overlaps =
                 |(from, to): &(Instant, Instant)| call.ended >= *from && call.begun <= *to + HEARD;
-            match wiped.iter().any(overlaps) {
+            // Without a bundle the apiserver does not know who signed; anything else is a fault.
+            let untrusted = error.contains("x509: ");
+            match untrusted && wiped.iter().any(overlaps) {
                 true => theirs.push(error.as_str()),
                 false => own.push(error.as_str()),
             }

@@ -1,6 +1,7 @@
 //! The Helm chart: the same objects as the kustomizations, every value, and a release's life on a real
 //! apiserver.
 
+mod dropped;
 mod host_network;
 mod lives;
 mod parity;
@@ -14,6 +15,7 @@ use crate::runner::{Test, test};
 pub fn all() -> Vec<Test> {
     let tests = [
         test(lives::a_release_is_installed_tried_upgraded_and_leaves_nothing),
+        test(dropped::an_upgrade_that_drops_a_webhook_goes_the_documented_way),
         test(host_network::the_host_network_needs_a_namespace_that_allows_it),
         test(takeover::what_kubectl_installed_becomes_a_release_without_a_rollout),
         test(parity::every_combination_of_overlays_is_what_the_chart_renders),

@@ -215,17 +215,30 @@ Its pods need no more than the Pod Security standard STANDARD, which the namespa
   kubectl label namespace gangs pod-security.kubernetes.io/enforce=STANDARD
 ";
 
+/// Where no image is named.
+const NO_IMAGE: &str = "
+WARNING: the image is muster:dev, which no registry has. Nodes that were not given it
+cannot start it: build and push it, and name it with
+
+  helm upgrade scheduling CHART --namespace gangs --reset-then-reuse-values \\
+    --set image.repository=REGISTRY/muster,image.tag=TAG
+";
+
 pub async fn the_notes_say_the_next_command(sandbox: Sandbox) -> Result<()> {
     let helm = Helm::new(sandbox.cluster.plane.components())?;
-    for (set, standard) in [
-        ("hostNetwork=false", "restricted"),
-        ("hostNetwork=true", "privileged"),
+    let named = "image.repository=registry.example.com/muster";
+    let mirrored = "image.registry=registry.example.com";
+    for (set, standard, image) in [
+        (named.to_owned(), "restricted", ""),
+        (mirrored.to_owned(), "restricted", ""),
+        (format!("hostNetwork=true,{named}"), "privileged", ""),
+        ("hostNetwork=false".to_owned(), "restricted", NO_IMAGE),
     ] {
         let install = ["install", "scheduling", CHART, "--namespace", "gangs"];
-        let dry = ["--dry-run=client", "--set", set];
+        let dry = ["--dry-run=client", "--set", &set];
         let printed = helm.printed(&[&install[..], &dry].concat())?;
         let (_, notes) = printed.split_once("\nNOTES:\n").context("no notes")?;
-        let expected = NOTES.replace("STANDARD", standard);
+        let expected = NOTES.replace("STANDARD", standard) + image;
         let expected = expected.replace("VERSION", env!("CARGO_PKG_VERSION"));
         ensure!(notes.trim_end() == expected.trim_end(), "{notes}");
     }

@@ -1,5 +1,6 @@
 //! The overlay for cert-manager as it stands, with cert-manager's own controllers: it issues, the CA
-//! injector injects, the kubelet mounts, and a renewal under load fails nothing.
+//! injector injects, the kubelet mounts, and neither a renewal under load nor a switch from Muster's own
+//! CA fails anything.
 
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -10,6 +11,7 @@ use kube::api::{Api, DeleteParams, ListParams};
 use muster::certs::keeper::{GROUP_KEYS, MUTATING, SECRET, VALIDATING};
 use muster::certs::pair::{Pair, seconds};
 
+use super::uninstall::commands;
 use crate::cert_manager::{self, API, renew, revision};
 use crate::health::{PATIENCE, wait_for};
 use crate::install::{BASE, NAMESPACE};
@@ -40,7 +42,11 @@ pub async fn certificates_are_issued_injected_mounted_and_renewed_under_load(
     cluster.machine()?.restart_kubelet(plane, sync).await?;
     let _running = cert_manager::start(plane, objects).await?;
     remove_muster(objects).await?;
-    let tested = tested(&sandbox).await;
+    let mut tested = tested(&sandbox).await;
+    if tested.is_ok() {
+        remove_muster(objects).await?;
+        tested = switched(&sandbox).await;
+    }
     // Whatever came of it, the tests after this one find Muster as it was.
     remove_muster(objects).await?;
     apply_overlay(plane, BASE).await?;
@@ -60,6 +66,10 @@ async fn tested(sandbox: &Sandbox) -> Result<()> {
         begun.elapsed()
     );
     ensure!(revision(objects, CERTIFICATE).await? == 1);
+    let events = objects.api("v1", "Event", NAMESPACE).await?;
+    let warned = ListParams::default().fields("reason=BadConfig");
+    let warning = events.list(&warned).await?.items.pop();
+    ensure!(warning.is_none(), "cert-manager warns: {warning:?}");
     wait_for("the CA to be injected", PATIENCE, async || {
         let authority = authority(sandbox).await?;
         for bundle in bundles(objects).await? {
@@ -80,6 +90,30 @@ async fn tested(sandbox: &Sandbox) -> Result<()> {
     println!("{seconds} s of renewals: {calls}; {} failed", failed.len());
     ensure!(failed.is_empty(), "{} failed: {}", failed.len(), failed[0]);
     renewed
+}
+
+/// By the commands of the page for operators, under the same load.
+async fn switched(sandbox: &Sandbox) -> Result<()> {
+    let (plane, objects) = (&sandbox.cluster.plane, &sandbox.cluster.objects);
+    apply_overlay(plane, BASE).await?;
+    two_ready(objects).await?;
+    sandbox
+        .wait_for("Muster to be asked", async || sandbox.takes_a_gang().await)
+        .await?;
+    let load = Load::start(objects).await?;
+    for line in commands("Certificates")? {
+        sandbox.typed(&line).await?;
+    }
+    two_ready(objects).await?;
+    serves_what_was_issued(sandbox, 0).await?;
+    let calls = load.end().await?;
+    let (failed, _) = calls.failures(&[]);
+    println!(
+        "from the own CA to cert-manager's: {calls}; {} failed",
+        failed.len()
+    );
+    ensure!(failed.is_empty(), "{} failed: {}", failed.len(), failed[0]);
+    Ok(())
 }
 
 /// Once, and in a long run as often as the kubelet's own interval allows in a few minutes.

@@ -1,6 +1,9 @@
 //! Three stories of other webhooks, told with Muster down: an ordinary Job (kubernetes-sigs/kueue#5244),
 //! a pod of a system namespace (NVIDIA/KAI-Scheduler#883), and a node that joins and needs the pods of
 //! its network (marin-community/marin#6894). None of them has to do with Muster, and so none is touched.
+//!
+//! `kube-system` is spared as a whole. The pods of the network are in a namespace of their own, as
+//! Calico's are: there only what the webhooks match by spares them.
 
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::core::v1::Node;
@@ -15,6 +18,7 @@ use crate::node::start::two_ready;
 use crate::sandbox::Sandbox;
 
 const SYSTEM: &str = "kube-system";
+const CALICO: &str = "calico-system";
 
 fn job() -> String {
     format!(
@@ -50,7 +54,7 @@ fn network(kept: &str, networks: &str) -> String {
         "
 apiVersion: apps/v1
 kind: DaemonSet
-metadata: {{name: network, namespace: {SYSTEM}}}
+metadata: {{name: network}}
 spec:
   selector: {{matchLabels: {{app: network}}}}
   template:
@@ -75,7 +79,7 @@ spec:
 }
 
 impl Sandbox {
-    async fn scale_muster(&self, replicas: &str) -> Result<()> {
+    pub(super) async fn scale_muster(&self, replicas: &str) -> Result<()> {
         let replicas = format!("--replicas={replicas}");
         let namespace = "--namespace=muster-system";
         let scale = ["scale", "deployment", "muster", &replicas, namespace];
@@ -153,7 +157,8 @@ async fn stories(sandbox: &Sandbox) -> Result<()> {
     let said = sandbox.node_ready("False").await?;
     ensure!(said.contains("cni plugin not initialized"), "{said}");
     let text = network(&kept.to_string_lossy(), &networks.to_string_lossy());
-    sandbox.apply(&text).await?;
+    let calico = Sandbox::new(sandbox.cluster.clone(), CALICO).await?;
+    calico.apply(&text).await?;
     sandbox.node_ready("True").await?;
     // And with its network, a pod that needs one.
     sandbox.apply(&pod("joined", &sandbox.namespace)).await?;
@@ -163,19 +168,22 @@ async fn stories(sandbox: &Sandbox) -> Result<()> {
     ensure!(after == before, "Muster was called: {before:?}, {after:?}");
     println!("Muster down: a Job, a system pod and a node that joined; calls of Muster: 0");
 
-    // The count can grow: a gang is refused, by a call that nobody answers.
-    let refused = sandbox.takes_a_gang().await;
+    // The count can grow, in that namespace too: a gang is refused, by a call that nobody answers.
+    let refused = calico.takes_a_gang().await;
     ensure!(refused.is_err(), "a gang is admitted");
     let after = Calls::of(client).await?;
     let counted = after.made > before.made && after.failed > before.failed;
     ensure!(counted, "{before:?}, {after:?}");
 
-    for (version, kind, name) in [
-        ("apps/v1", "DaemonSet", "network"),
-        ("v1", "Pod", "ordinary"),
-    ] {
-        let api = sandbox.cluster.objects.api(version, kind, SYSTEM).await?;
-        api.delete(name, &DeleteParams::default()).await?;
-    }
-    Ok(())
+    let pods = sandbox.cluster.objects.api("v1", "Pod", SYSTEM).await?;
+    pods.delete("ordinary", &DeleteParams::default()).await?;
+    calico.clear().await?;
+    let namespaces = calico.api("v1", "Namespace").await?;
+    sandbox
+        .wait_for("the network's namespace to be gone", async || {
+            let left = namespaces.get_opt(CALICO).await?;
+            ensure!(left.is_none(), "it is there");
+            Ok(())
+        })
+        .await
 }

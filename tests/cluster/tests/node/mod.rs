@@ -6,6 +6,7 @@ mod chart;
 mod down;
 mod gangs;
 mod guide;
+mod host_network;
 mod image;
 mod install;
 mod network;
@@ -40,20 +41,34 @@ pub fn all() -> Vec<Test> {
         ),
         test_in(
             Home::Node,
-            barrier::a_pod_that_waits_holds_a_second_replica_ready,
+            barrier::replicas::a_pod_that_waits_holds_a_second_replica_ready,
         ),
         test_in(
             Home::Node,
-            barrier::a_pod_that_gives_up_fails_with_the_reason,
+            barrier::replicas::pods_that_reach_no_replica_go_on_when_they_are_written_to,
         ),
         test_in(
             Home::Node,
-            barrier::a_container_that_is_restarted_fails_at_once,
+            barrier::times::a_pod_that_gives_up_fails_with_the_reason,
+        ),
+        test_in(
+            Home::Node,
+            barrier::times::a_container_that_is_restarted_fails_at_once,
         ),
         test_in(Home::Node, outages::a_restart_of_the_kubelet_harms_no_gang),
-        test_in(Home::Node, barrier::a_restart_of_the_kubelet_loses_nobody),
+        test_in(
+            Home::Node,
+            barrier::replicas::a_restart_of_the_kubelet_loses_nobody,
+        ),
         test_in(Home::Node, outages::both_replicas_deleted_harm_no_gang),
-        test_in(Home::Node, barrier::both_replicas_deleted_lose_nobody),
+        test_in(
+            Home::Node,
+            barrier::replicas::both_replicas_deleted_lose_nobody,
+        ),
+        test_in(
+            Home::Node,
+            barrier::replicas::the_container_that_waits_runs_the_image_of_muster,
+        ),
         test_in(
             Home::Node,
             guide::the_guide_leads_to_a_running_gang_in_five_minutes,
@@ -70,6 +85,14 @@ pub fn all() -> Vec<Test> {
         ),
         test_in(
             Home::Node,
+            host_network::in_the_network_of_the_node_gangs_are_admitted_and_barriers_open,
+        ),
+        test_in(
+            Home::Node,
+            chart::a_release_is_upgraded_and_removed_with_its_pods,
+        ),
+        test_in(
+            Home::Node,
             uninstall::the_documented_uninstall_leaves_gangs_running,
         ),
         test_in(
@@ -83,6 +106,7 @@ pub fn all() -> Vec<Test> {
         test_in(
             Home::Node,
             cert_manager::certificates_are_issued_injected_mounted_and_renewed_under_load,
-        ),
+        )
+        .strict(),
     ]
 }

@@ -38,7 +38,8 @@ const PROBES: &str = "POSTROUTING -s 10.245.0.1 -d 10.245.0.0/24 -j RETURN";
 const FIRST_PACKETS: &str = "POSTROUTING -d 10.245.0.0/24 -p tcp -m conntrack --ctstate NEW \
                              -j NFQUEUE --queue-num 100";
 
-async fn iptables(how: &str, rule: &str) -> Result<()> {
+/// Changes what happens to packets of the node and its pods.
+pub(super) async fn iptables(how: &str, rule: &str) -> Result<()> {
     let mut command = Command::new("iptables");
     command.args(["-w", "-t", "mangle", how]);
     command.args(rule.split_whitespace());

@@ -10,6 +10,7 @@ use kube::ResourceExt;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
 use serde_json::json;
 
+use super::barrier;
 use super::words::{PODS, gang, succeeds};
 use crate::health::{PATIENCE, wait_for};
 use crate::install::NAMESPACE;
@@ -23,7 +24,7 @@ const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 const ROOM: &str = "e2e.muster.dev/room";
 
 /// What the section of docs/operating.md has a reader type, a line each.
-fn commands(section: &str) -> Result<Vec<String>> {
+pub(super) fn commands(section: &str) -> Result<Vec<String>> {
     let page = std::fs::read_to_string(Path::new(ROOT).join("docs/operating.md"))?;
     let (_, rest) = page
         .split_once(&format!("\n## {section}\n"))
@@ -35,7 +36,7 @@ fn commands(section: &str) -> Result<Vec<String>> {
 
 impl Sandbox {
     /// Types a line as an operator does, in the checkout.
-    async fn typed(&self, line: &str) -> Result<String> {
+    pub(super) async fn typed(&self, line: &str) -> Result<String> {
         let mut words = line.split_whitespace();
         let mut command = match words.next() {
             Some("kubectl") => self.cluster.kubectl()?,
@@ -51,7 +52,7 @@ impl Sandbox {
     }
 
     /// Whatever of Muster is left in the cluster.
-    async fn left_of_muster(&self) -> Result<String> {
+    pub(super) async fn left_of_muster(&self) -> Result<String> {
         let kinds = "namespaces,clusterroles,clusterrolebindings,mutatingwebhookconfigurations,\
                      validatingwebhookconfigurations,validatingadmissionpolicies,\
                      validatingadmissionpolicybindings";
@@ -70,7 +71,7 @@ impl Sandbox {
     }
 
     /// Installs Muster again for the tests that follow.
-    async fn install_again(&self) -> Result<()> {
+    pub(super) async fn install_again(&self) -> Result<()> {
         let cluster = &self.cluster;
         let took = install(&cluster.plane, &cluster.objects).await?;
         println!("installed again in {:.1} s", took.as_secs_f64());
@@ -81,7 +82,8 @@ impl Sandbox {
     }
 }
 
-/// A gang runs, one waits for room, one is suspended, and one will restart.
+/// A gang runs, one waits for room, one is suspended, one will restart, and one workload has met at its
+/// start barrier.
 pub async fn the_documented_uninstall_leaves_gangs_running(sandbox: Sandbox) -> Result<()> {
     let outcome = documented(&sandbox).await;
     sandbox.label_node(ROOM, None).await?;
@@ -96,6 +98,7 @@ async fn documented(sandbox: &Sandbox) -> Result<()> {
         sandbox.beside("held").await?,
     );
     let restarts = sandbox.beside("restarts").await?;
+    let barred = sandbox.beside("barred").await?;
     let long = gang(
         &["now", "--", "sleep", "3600"],
         "terminationGracePeriodSeconds: 1",
@@ -105,6 +108,8 @@ async fn documented(sandbox: &Sandbox) -> Result<()> {
     let selector = format!("nodeSelector: {{{ROOM}: {}}}", waits.namespace);
     waits.apply(&gang(&["now"], &selector)).await?;
     held.apply(&long).await?;
+    let met = long.replace("gang-mode: Gang", "start-barrier: 5m");
+    barred.apply(&met).await?;
     let once = gang(&["wait-file", "/never"], "terminationGracePeriodSeconds: 1");
     let once = once.replace("spec:\n  replicatedJobs", RESTARTS);
     restarts.apply(&once).await?;
@@ -112,6 +117,7 @@ async fn documented(sandbox: &Sandbox) -> Result<()> {
     waits.none_bound(PODS).await?;
     held.all_running(PODS).await?;
     restarts.all_running(PODS).await?;
+    let met = barred.all_running(PODS).await?;
     held.patch_jobset(json!({"spec": {"suspend": true}}))
         .await?;
     held.gangs(0).await?;
@@ -170,6 +176,23 @@ async fn documented(sandbox: &Sandbox) -> Result<()> {
     let pods = waits.finished().await?;
     ensure!(pods.len() == PODS, "there are {} pods", pods.len());
 
+    // Behind a start barrier the others keep running, and a pod that is replaced says why it does not.
+    let lost = met.keys().next().context("no pod")?;
+    let pods = barred.api("v1", "Pod").await?;
+    pods.delete(lost, &DeleteParams::default()).await?;
+    let said = barred
+        .wait_for("a pod that was told nothing", async || {
+            let pods = barred.pods().await?;
+            let others = pods.iter().filter(|pod| !met.contains_key(&pod.name_any()));
+            let mut said = others.filter_map(barrier::times::said);
+            Ok(said.next().context("no new pod has failed")?.1)
+        })
+        .await?;
+    let advice = "recreate the workload if Muster was uninstalled";
+    ensure!(said.contains(advice), "{said}");
+    let now = barred.all_running(PODS - 1).await?;
+    ensure!(now.keys().all(|pod| met.contains_key(pod)), "{now:?}");
+
     // One that restarts goes on without a gang.
     let pods = restarts.api("v1", "Pod").await?;
     let all = ListParams::default();
@@ -216,11 +239,11 @@ async fn documented(sandbox: &Sandbox) -> Result<()> {
     held.finished().await?;
 
     // What was made for a gang goes with its workload; no finalizer holds it.
-    for sandbox in [sandbox, &waits, &held, &restarts] {
+    for sandbox in [sandbox, &waits, &held, &restarts, &barred] {
         let jobsets = sandbox.api("jobset.x-k8s.io/v1alpha2", "JobSet").await?;
         jobsets.delete("train", &DeleteParams::foreground()).await?;
     }
-    for sandbox in [sandbox, &waits, &held, &restarts] {
+    for sandbox in [sandbox, &waits, &held, &restarts, &barred] {
         sandbox.gangs(0).await?;
         sandbox
             .wait_for("its pods to go", async || {
@@ -230,7 +253,7 @@ async fn documented(sandbox: &Sandbox) -> Result<()> {
             })
             .await?;
     }
-    for sandbox in [&waits, &held, &restarts] {
+    for sandbox in [&waits, &held, &restarts, &barred] {
         sandbox.clear().await?;
     }
     Ok(())
