@@ -37,8 +37,8 @@ fn its_first_test_command_is_the_one_for_newcomers() {
 fn six_lines_make_a_gang() {
     let yaml = first_block(&readme(), "yaml");
     assert_eq!(yaml.lines().count(), 6, "{yaml}");
-    let spec =
-        "spec: {replicatedJobs: [{name: workers, template: {spec: {template: {spec: {}}}}}]}";
+    let spec = "spec: {replicatedJobs: [{name: workers, template: {spec: {template: {spec: \
+                {containers: [{name: main, image: train}]}}}}}]}";
     let file = tempfile::NamedTempFile::with_suffix(".yaml").unwrap();
     std::fs::write(file.path(), format!("{yaml}{spec}\n")).unwrap();
     let output = Command::new(env!("CARGO_BIN_EXE_muster"))

@@ -82,6 +82,55 @@ fn every_event_and_reason_is_documented() {
     assert!(checked >= 10, "only {checked} words found");
 }
 
+/// Both ways: a cause that is added is documented, and one that is gone is not.
+#[test]
+fn every_cause_is_documented_and_no_other() {
+    let source = read("src/explain/cause.rs");
+    let source = source.split("pub fn reason(").nth(1).unwrap();
+    let is_reason = |word: &&str| {
+        let letters = word.chars().all(|c| c.is_ascii_alphabetic());
+        letters && word.starts_with(|c: char| c.is_ascii_uppercase())
+    };
+    let words = source.split('"').skip(1).step_by(2);
+    let known: BTreeSet<&str> = words.filter(is_reason).collect();
+    let page = read("docs/tells.md");
+    let section = page.split("## Why a gang waits").nth(1).unwrap();
+    let table = section.split("| reason | meaning |").nth(1).unwrap();
+    let table = table.split("\n\n").next().unwrap();
+    let cells = table.lines().filter_map(|line| line.split('|').nth(1));
+    let told: BTreeSet<&str> = cells
+        .flat_map(|cell| cell.split('`').skip(1).step_by(2))
+        .chain(["GangWaiting"])
+        .collect();
+    assert!(told.len() > 30, "{told:?}");
+    assert_eq!(known, told);
+}
+
+/// The table of how soon each cause is named has the rows that the tests write.
+#[test]
+fn the_table_of_causes_has_the_seeds_of_the_tests() {
+    let source = read("tests/cluster/tests/explain/seed.rs");
+    let facts = source.split("fn facts(self)").nth(1).unwrap();
+    let facts = facts.split("\n    }\n").next().unwrap();
+    let seeds = facts.split("=> (").skip(1).map(|arm| {
+        let mut texts = arm.split('"').skip(1).step_by(2);
+        (texts.next().unwrap(), texts.next().unwrap())
+    });
+    let seeds: Vec<(&str, &str)> = seeds.collect();
+    let page = read("docs/tells.md");
+    let table = page.split("| cause | reason |").nth(1).unwrap();
+    let table = table.split("\n\n").next().unwrap();
+    let rows = table.lines().skip(2).map(|line| {
+        let mut cells = line.split('|').skip(1).map(str::trim);
+        let title = cells.next().unwrap();
+        assert!(!line.contains("not run"), "{line}");
+        (title, cells.next().unwrap().trim_matches('`'))
+    });
+    let rows: Vec<(&str, &str)> = rows.collect();
+    assert!(seeds.len() > 40, "{seeds:?}");
+    assert_eq!(rows, seeds);
+}
+
 /// The page of schedulers names tests that exist.
 #[test]
 fn every_test_that_is_named_exists() {
