@@ -80,7 +80,7 @@ impl Home {
 }
 
 pub struct Fleet {
-    components: Arc<Components>,
+    pub components: Arc<Components>,
     group: Arc<Group>,
     pub figures: Arc<Figures>,
     clusters: [OnceCell<Arc<Cluster>>; 8],

@@ -226,7 +226,16 @@ async fn work(args: Args, tests: Vec<Test>, group: &Arc<Group>) -> Result<Option
     };
     let before = tests.iter().any(Test::is_beside_the_version_before);
     let before = before || matches!(args.action, Some(Action::Build));
+    // What tests need of the builder's work they wait for, each by itself.
+    let awaited = match args.action {
+        None => components::is_building()?,
+        Some(_) => false,
+    };
     let build = move || -> Result<Components> {
+        if awaited {
+            println!("another run builds the components: each test starts when it has its own");
+            return Components::of(&needed);
+        }
         let components = Components::build(&builder, &needed)?;
         if before {
             VersionBefore::build(&builder)?;
@@ -234,6 +243,7 @@ async fn work(args: Args, tests: Vec<Test>, group: &Arc<Group>) -> Result<Option
         Ok(components)
     };
     if let Some(Action::Build) = args.action {
+        let _builder = components::announce_builder()?;
         match node::needs::check() {
             Ok(()) => node::images::build_muster_beside(group, build).await?,
             Err(lacks) => {

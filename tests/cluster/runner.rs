@@ -7,12 +7,14 @@ use std::future::Future;
 use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use anyhow::{Result, anyhow, bail};
+use anyhow::{Result, anyhow, bail, ensure};
 use tokio::sync::Semaphore;
 use tokio::task::{JoinError, JoinSet};
 
+use crate::before::VersionBefore;
+use crate::components::{self, Components};
 use crate::fleet::{Fleet, Home};
 use crate::long::Length;
 use crate::modules::Module;
@@ -23,6 +25,8 @@ use crate::sandbox::Sandbox;
 const SECOND_CHANCES: usize = 3;
 /// So many components are told with their CPU time, which is what bounds a run on few cores.
 const DEAREST: usize = 12;
+/// So often a test looks whether another run has built what it needs.
+const BUILT_POLL: Duration = Duration::from_secs(2);
 /// Added to the number of a test that is run again, so that it gets another namespace.
 const AGAIN: usize = 1_000;
 
@@ -35,9 +39,18 @@ enum Also {
     VersionBefore,
 }
 
+/// How often a test may fail.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Chances {
+    /// What fails beside others may pass alone.
+    Two,
+    One,
+}
+
 pub struct Test {
     pub name: String,
     pub home: Home,
+    chances: Chances,
     /// What it needs beside what its home is made of.
     also: Option<Also>,
     run: Box<dyn Fn(Sandbox) -> Outcome>,
@@ -56,8 +69,35 @@ impl Test {
         Test { also, ..self }
     }
 
+    /// A test whose promise is that nothing fails: one failure is enough, on a busy machine too.
+    pub fn strict(self) -> Test {
+        let chances = Chances::One;
+        Test { chances, ..self }
+    }
+
     pub fn is_beside_the_version_before(&self) -> bool {
         matches!(self.also, Some(Also::VersionBefore))
+    }
+
+    fn is_built(&self, components: &Components) -> bool {
+        let before = !self.is_beside_the_version_before() || VersionBefore::built().is_ok();
+        before && self.modules().all(|module| components.have_built(module))
+    }
+
+    /// Waits for a run that builds what it needs. Without one everything is built before the first test.
+    async fn until_built(&self, components: &Components) -> Result<()> {
+        loop {
+            // In this order: a builder that has ended meanwhile has built it.
+            let building = components::is_building()?;
+            if self.is_built(components) {
+                return Ok(());
+            }
+            ensure!(
+                building,
+                "the run that built the components ended without what this needs"
+            );
+            tokio::time::sleep(BUILT_POLL).await;
+        }
     }
 
     /// What must be built for it.
@@ -99,6 +139,7 @@ where
     Test {
         name,
         home,
+        chances: Chances::Two,
         also: None,
         run: Box::new(move |sandbox| Box::pin(function(sandbox))),
     }
@@ -153,32 +194,36 @@ pub async fn run(tests: Vec<Test>, jobs: usize, fleet: &Arc<Fleet>, logs: &Path)
         let (slots, fleet) = (Arc::clone(&slots), Arc::clone(fleet));
         let logs = logs.to_owned();
         running.spawn_local(async move {
+            let built = test.until_built(&fleet.components).await;
             let _slot = slots.acquire_owned().await;
+            if let Err(error) = built {
+                println!("FAILED {}\n  {error:#}", test.name);
+                return (false, number, test);
+            }
             let passed = report(&test, number, &fleet, &logs).await;
             (passed, number, test)
         });
     }
-    let (mut passed, mut failed, mut again) = (0, 0, Vec::new());
+    let (mut passed, mut failed, mut fallen) = (0, 0, Vec::new());
     while let Some(outcome) = running.join_next().await {
         match outcome {
             Ok((true, ..)) => passed += 1,
-            Ok((false, number, test)) => again.push((number, test)),
+            Ok((false, number, test)) => fallen.push((number, test)),
             Err(_) => failed += 1,
         }
     }
     let mut alone = Vec::new();
-    if again.len() > SECOND_CHANCES {
-        failed += again.len();
-    } else {
-        for (number, test) in again {
-            println!("alone: {}", test.name);
-            match report(&test, number + AGAIN, fleet, logs).await {
-                true => {
-                    passed += 1;
-                    alone.push(test.name);
-                }
-                false => failed += 1,
+    failed += fallen.len();
+    let again = second_chances(fallen);
+    failed -= again.len();
+    for (number, test) in again {
+        println!("alone: {}", test.name);
+        match report(&test, number + AGAIN, fleet, logs).await {
+            true => {
+                passed += 1;
+                alone.push(test.name);
             }
+            false => failed += 1,
         }
     }
     let casualties: Vec<String> = fleet.started().flat_map(|c| c.casualties()).collect();
@@ -207,6 +252,15 @@ pub async fn run(tests: Vec<Test>, jobs: usize, fleet: &Arc<Fleet>, logs: &Path)
         alone,
         casualties: casualties.len(),
     }
+}
+
+/// Those of the failed that are run once more.
+pub fn second_chances(mut failed: Vec<(usize, Test)>) -> Vec<(usize, Test)> {
+    failed.retain(|(_, test)| test.chances == Chances::Two);
+    if failed.len() > SECOND_CHANCES {
+        failed.clear();
+    }
+    failed
 }
 
 /// Runs one test and prints its line.

@@ -7,6 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use serde_json::json;
 
+use crate::runner::{Test, second_chances, test};
 use crate::sandbox::Sandbox;
 
 const JOBSET: &str = "
@@ -111,5 +112,19 @@ pub async fn process_ends_when_asked(sandbox: Sandbox) -> Result<()> {
     ensure!(process.exited().is_none(), "it should run");
     let status = process.stop(Duration::from_secs(5)).await?;
     assert_eq!(status.signal(), Some(15));
+    Ok(())
+}
+
+/// One that fails beside others may have failed for want of time. "None fails" has no such excuse.
+pub async fn what_must_never_fail_is_not_tried_twice(_: Sandbox) -> Result<()> {
+    let again = |failed: Vec<Test>| -> Vec<usize> {
+        let failed = failed.into_iter().enumerate().collect();
+        let again = second_chances(failed).into_iter();
+        again.map(|(number, _)| number).collect()
+    };
+    let usual = || test(process_ends_when_asked);
+    assert_eq!(again(vec![usual(), usual().strict(), usual()]), [0, 2]);
+    // So many at once have failed for a reason.
+    assert!(again(vec![usual(), usual(), usual(), usual()]).is_empty());
     Ok(())
 }

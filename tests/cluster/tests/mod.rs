@@ -28,6 +28,7 @@ pub mod node;
 mod operators;
 mod ordinary;
 mod outage;
+mod owners;
 mod pods;
 mod policies;
 mod replicas;
@@ -50,8 +51,9 @@ pub fn all() -> Vec<Test> {
         test(rivals::of_two_gangs_one_runs_and_the_other_holds_nothing),
         test(outage::what_has_a_gang_waits_for_muster_and_the_rest_does_not),
         test(upgrade::an_upgrade_and_a_downgrade_fail_no_creation_and_lose_no_gang)
-            .beside_the_version_before(),
-        test(certs::rotation::a_ca_and_a_leaf_every_5_seconds_fail_no_admission),
+            .beside_the_version_before()
+            .strict(),
+        test(certs::rotation::a_ca_and_a_leaf_every_5_seconds_fail_no_admission).strict(),
         test(certs::clocks::replicas_that_start_at_once_agree_whatever_their_clocks_say),
         test(certs::clocks::a_dead_leaders_lease_runs_out_in_time_whatever_the_clocks_say),
         test(ordinary::a_thousand_objects_without_a_gang_never_reach_muster),
@@ -59,6 +61,7 @@ pub fn all() -> Vec<Test> {
         test(pods::outage::a_gang_that_ended_while_muster_was_down_leaves_nothing),
         test(replicas::either_replica_serves_and_one_leads),
         test(barrier::outage::replicas_that_are_killed_lose_nobody),
+        test(barrier::outage::replicas_that_are_killed_as_they_tell_lose_nobody),
         test(barrier::outage::where_no_replica_is_reached_the_file_opens_it),
         test(barrier::main_containers_start_when_the_last_target_has_come),
         test(barrier::a_gang_waits_at_its_barrier_too),
@@ -70,8 +73,10 @@ pub fn all() -> Vec<Test> {
         test(barrier::lives::each_attempt_waits_for_its_own_pods),
         test(barrier::lives::suspension_closes_and_a_resume_opens_anew),
         test(barrier::lives::a_replaced_pod_goes_straight_through),
+        test(barrier::lives::a_job_that_restarts_alone_goes_straight_through),
         test(barrier::lives::a_resumed_workload_does_not_wait_for_what_is_done),
         test(barrier::a_barrier_whose_configmap_is_refused_says_so),
+        test(barrier::a_users_own_configmap_is_never_overwritten),
         test(trust::a_forged_stamp_makes_nothing_and_a_lost_key_strands_nothing),
         test(trust::a_sealed_stamp_that_was_never_stored_makes_nothing),
         test(fields::the_table_is_that_of_the_pinned_modules),
@@ -83,6 +88,7 @@ pub fn all() -> Vec<Test> {
         test(harness::invalid_jobset_is_refused_by_kubectl_apply),
         test(harness::pods_stay_on_the_nodes_of_their_test),
         test(harness::process_ends_when_asked),
+        test(harness::what_must_never_fail_is_not_tried_twice),
         test(native::gang_binds_nothing_until_it_fits),
         test(gangs::a_whole_jobset_binds_nothing_until_it_fits),
         test(gangs::each_replicated_job_starts_by_itself),
@@ -91,6 +97,7 @@ pub fn all() -> Vec<Test> {
         test(lws::lives::a_replica_whose_leader_is_deleted_is_a_gang_again),
         test(lws::lives::gangs_come_and_go_with_their_replicas),
         test(lws::lives::a_replica_that_cannot_be_made_is_missed),
+        test(lws::lives::a_set_whose_pods_are_all_refused_says_why_and_times_out),
         test(lws::rollouts::a_rollout_with_a_surge_gangs_every_revision),
         test(lws::rollouts::under_a_partition_two_revisions_live_side_by_side),
         test(lws::lives::a_replica_that_loses_a_worker_is_recreated),
@@ -141,6 +148,7 @@ pub fn all() -> Vec<Test> {
         test(policies::the_largest_jobset_is_within_the_cost_of_an_expression),
         test(policies::what_asks_for_no_gang_is_not_looked_at),
         test(install::replicas_are_created_where_a_quota_must_allow_their_priority),
+        test(owners::gangs_get_their_objects_where_owner_references_need_a_right),
         test(install::objects_without_a_gang_never_reach_muster),
         test(install::objects_with_a_gang_are_refused_while_muster_is_down),
         test(install::the_system_is_spared_even_with_a_gang),
@@ -163,6 +171,7 @@ pub fn all() -> Vec<Test> {
         test(monitoring::the_alerts_are_valid).with(&PROMETHEUS),
         test(monitoring::a_gang_that_waits_is_counted_until_it_is_placed),
     ];
+    tests.extend(barrier::schedulers::all());
     tests.extend(explain::all());
     tests.extend(chart::all());
     tests.extend([
