@@ -100,6 +100,8 @@ pub struct Actions {
     pub refused: Option<String>,
     /// How long a gang may wait, and what happens then.
     pub timeout: Option<(Duration, TimeoutAction)>,
+    /// How long the workload has been wanted, where that is known: no gang has waited for longer.
+    pub wanted_for: Option<Duration>,
     /// How its start barrier stands.
     pub barrier: Option<BarrierStatus>,
 }
@@ -291,7 +293,7 @@ fn follow(
         now.evidence.stranded = why;
         now.note_unlinked(&grouped.members.unlinked(identity));
         if now.live < now.quorum as usize && now.state != State::Scheduled {
-            now.evidence.awaits = grouped.seen.workload.awaits(gang.part);
+            now.evidence.awaits = grouped.seen.workload.awaits(gang.part, now.live);
             now.ended = grouped.seen.workload.has_ended(gang.part);
         }
         if facts.watched == Watched::ByMembers {

@@ -73,6 +73,8 @@ pub struct GangStatus {
     /// How long a member has waited for a node. Not the gang's age: its pods may come late, as those
     /// of a ReplicatedJob that depends on another, and a gang that has run may wait again.
     pub waited: Option<Duration>,
+    /// Members of it that wait are older than the last resume of its workload.
+    pub outlives_resume: bool,
 }
 
 impl GangStatus {
@@ -124,6 +126,7 @@ impl GangStatus {
             age: None,
             newest: None,
             waited: None,
+            outlives_resume: false,
         }
     }
 }
@@ -211,6 +214,7 @@ pub(super) fn status(
             .filter(|pod| pod.ailment == Some(Ailment::NoImage))
             .count(),
         waited: pods_age(members.now().filter(pending)),
+        outlives_resume: false,
         newest: members.now().filter_map(|pod| pod.created).max().map(since),
         // Also those that are being deleted: a member is lost when it is gone.
         pending: members

@@ -27,13 +27,13 @@ use super::owners::Owners;
 use super::report::condition::Conditions;
 use super::report::events::{EventPublisher, Refusal, Report};
 use super::revisions::Revisions;
-use super::wanted::{Rounds, Wanted};
+use super::wanted::{NthStart, Starts, Wanted};
 use super::watched_kind::{known_as, object_key};
 use super::witness::Witnesses;
 use super::write::{Done, Error, Outcome, Writer};
 use crate::gang::{Owner, PartnerRef, TimeoutAction, WorkloadRef};
 use crate::workload::facts::Watched;
-use crate::workload::{Facts, Object, SeenPod, Workload, child};
+use crate::workload::{Facts, Life, Object, SeenPod, Workload, child};
 
 /// A gang whose object's name is taken is looked at this often.
 const BLOCKED: Duration = Duration::from_secs(30);
@@ -60,7 +60,7 @@ pub(super) struct Context {
     pub conditions: Conditions,
     pub revivals: Arc<Revivals>,
     pub revisions: Arc<Revisions>,
-    pub rounds: Arc<Rounds>,
+    pub starts: Arc<Starts>,
     pub backoffs: Arc<Backoffs>,
     pub owners: Owners,
     pub metrics: OfKind,
@@ -135,8 +135,13 @@ pub(super) async fn look(workload: Arc<Stored>, context: Arc<Context>) -> Result
     });
     context.sleepers.set(uid, sleepers.collect());
     actions.failure = actions.finished.and_then(|_| workload.failure());
-    let (now, round) = (Timestamp::now(), child::round(view.meta()));
-    let begun = context.rounds.note(uid, round, now);
+    actions.note_created(&done.created);
+    let now = Timestamp::now();
+    let start = NthStart {
+        attempt: view.attempt(),
+        round: child::round(view.meta()),
+    };
+    let begun = context.starts.note(uid, start, view.life(), now);
     let case = Case {
         workload: view,
         namespace,
@@ -168,6 +173,9 @@ pub(super) async fn look(workload: Arc<Stored>, context: Arc<Context>) -> Result
         _ => context.revive(&workload, view, &pods, &actions).await?,
     };
     if let (Outcome::Done, Some(TimeoutAction::Suspend)) = (&outcome, report.timed_out) {
+        // It may be resumed before the next look.
+        let now = Timestamp::now();
+        context.starts.note(uid, start, Life::Suspended, now);
         let resume = resume(context.facts, &workload);
         let waited = |(limit, _)| {
             format!(
@@ -211,6 +219,16 @@ pub(super) fn resume(facts: &Facts, workload: &Stored) -> String {
     let (kind, name, namespace) = (facts.kind.plural, workload.name(), workload.namespace());
     let patch = r#"{"spec":{"suspend":false}}"#;
     format!("kubectl patch {kind} {name} -n {namespace} --type merge -p '{patch}'")
+}
+
+impl Actions {
+    /// A gang whose object was made a moment ago is so old, also if that is not seen yet.
+    fn note_created(&mut self, created: &[String]) {
+        let gangs = self.gangs.iter_mut().filter(|gang| gang.age.is_none());
+        for gang in gangs.filter(|gang| created.contains(&gang.name)) {
+            gang.age = Some(Duration::ZERO);
+        }
+    }
 }
 
 impl Context {

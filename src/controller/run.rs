@@ -33,7 +33,7 @@ use super::pod_gangs::{self, PodGangs};
 use super::report::condition::Conditions;
 use super::report::events::EventPublisher;
 use super::revisions::Revisions;
-use super::wanted::Rounds;
+use super::wanted::Starts;
 use super::watched_kind;
 use super::witness::Witnesses;
 use super::write::{Writer, resource};
@@ -75,7 +75,7 @@ pub(super) async fn run(shared: Shared, found: &Found, facts: &'static Facts) {
     let events = Arc::new(EventPublisher::new(client.clone(), kind.clone()));
     let revivals = Arc::new(Revivals::default());
     let revisions = Arc::new(Revisions::default());
-    let rounds = Arc::new(Rounds::default());
+    let starts = Arc::new(Starts::default());
     let backoffs = Arc::new(Backoffs::default());
     let pods = Arc::new(ByOwner::default());
     let waiters = Arc::new(ByOwner::default());
@@ -97,7 +97,7 @@ pub(super) async fn run(shared: Shared, found: &Found, facts: &'static Facts) {
         events: Arc::clone(&events),
         revivals: Arc::clone(&revivals),
         revisions: Arc::clone(&revisions),
-        rounds: Arc::clone(&rounds),
+        starts: Arc::clone(&starts),
         backoffs: Arc::clone(&backoffs),
         witnesses: Arc::clone(&witnesses),
         metrics: metrics.clone(),
@@ -194,7 +194,7 @@ pub(super) async fn run(shared: Shared, found: &Found, facts: &'static Facts) {
         conditions: Conditions::default(),
         revivals,
         revisions,
-        rounds,
+        starts,
         backoffs,
         owners: Owners::new(client.clone()),
         neighbours,
@@ -332,7 +332,7 @@ struct Memories {
     events: Arc<EventPublisher>,
     revivals: Arc<Revivals>,
     revisions: Arc<Revisions>,
-    rounds: Arc<Rounds>,
+    starts: Arc<Starts>,
     backoffs: Arc<Backoffs>,
     witnesses: Arc<Witnesses>,
     metrics: OfKind,
@@ -343,7 +343,7 @@ impl Memories {
         self.events.forget(uid);
         self.revivals.forget(uid);
         self.revisions.forget(uid);
-        self.rounds.forget(uid);
+        self.starts.forget(uid);
         self.backoffs.succeeded(uid);
         self.witnesses.done(uid);
         self.metrics.forget(uid);
@@ -353,7 +353,7 @@ impl Memories {
         self.events.keep_only(uids);
         self.revivals.keep_only(uids);
         self.revisions.keep_only(uids);
-        self.rounds.keep_only(uids);
+        self.starts.keep_only(uids);
         self.backoffs.keep_only(uids);
         self.witnesses.keep_only(self.facts.kind.name, uids);
         self.metrics.keep_only(uids);

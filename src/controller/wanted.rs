@@ -8,6 +8,7 @@ use k8s_openapi::jiff::Timestamp;
 
 use super::cache::stored::Stored;
 use crate::gang::Round;
+use crate::workload::Life;
 
 /// What is refused so soon after a suspension was asked for before.
 const UNDER_WAY: Duration = Duration::from_secs(7);
@@ -42,7 +43,7 @@ impl Wanted {
 }
 
 impl Wanted {
-    /// Not before its round was seen to begin, either.
+    /// Not before its start was seen to begin, either.
     pub(super) fn not_before(self, begun: Option<Timestamp>) -> Self {
         match (self, begun) {
             (Self::Since(time), Some(begun)) => Self::Since(time.max(begun)),
@@ -52,27 +53,47 @@ impl Wanted {
     }
 }
 
-/// When the rounds of workloads were seen to begin, by uid: a workload may be resumed before its own
+/// Which start of a workload it is: another after each restart, and after each suspension whose resume
+/// wrote it down.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct NthStart {
+    pub(super) attempt: u32,
+    pub(super) round: Round,
+}
+
+/// When the starts of workloads were seen to begin, by uid: a workload may be resumed before its own
 /// controller has noticed that it was suspended, and then no condition says so.
 #[derive(Debug, Default)]
-pub(super) struct Rounds(Mutex<HashMap<String, (Round, Option<Timestamp>)>>);
+pub(super) struct Starts(Mutex<HashMap<String, Begun>>);
 
-impl Rounds {
-    /// A workload is in this round; since when, where that was seen to begin.
-    pub(super) fn note(&self, uid: &str, round: Round, now: Timestamp) -> Option<Timestamp> {
-        let mut rounds = self.lock();
-        match rounds.get_mut(uid) {
-            Some((known, begun)) => {
-                if *known != round {
-                    (*known, *begun) = (round, Some(now));
-                }
-                *begun
-            }
-            None => {
-                rounds.insert(uid.to_owned(), (round, None));
-                None
-            }
+#[derive(Debug)]
+struct Begun {
+    start: NthStart,
+    life: Life,
+    at: Option<Timestamp>,
+}
+
+impl Starts {
+    /// A workload is in this start; since when, where that was seen to begin.
+    pub(super) fn note(
+        &self,
+        uid: &str,
+        start: NthStart,
+        life: Life,
+        now: Timestamp,
+    ) -> Option<Timestamp> {
+        let mut starts = self.lock();
+        let Some(known) = starts.get_mut(uid) else {
+            let at = None;
+            starts.insert(uid.to_owned(), Begun { start, life, at });
+            return None;
+        };
+        let resumed = known.life == Life::Suspended && life != Life::Suspended;
+        if known.start != start || resumed {
+            known.at = Some(now);
         }
+        (known.start, known.life) = (start, life);
+        known.at
     }
 
     /// A deleted workload is never looked at again.
@@ -85,7 +106,7 @@ impl Rounds {
         self.lock().retain(|uid, _| uids.contains(uid));
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, (Round, Option<Timestamp>)>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, Begun>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -116,22 +137,32 @@ mod tests {
         assert_eq!(Wanted::of(&nothing), Wanted::Unknown);
     }
 
-    /// Else one that is resumed at once would be suspended again at once.
+    /// Else one that is resumed at once would be suspended again at once, and one that restarts would have
+    /// waited since its first attempt.
     #[test]
-    fn a_round_that_was_seen_to_begin_is_not_wanted_before() {
+    fn a_start_that_was_seen_to_begin_is_not_wanted_before() {
         let second = |second| Timestamp::from_second(second).unwrap();
-        let rounds = Rounds::default();
-        let note = |round, now| rounds.note("4d1c", Round(round), second(now));
-        assert_eq!(note(3, 100), None, "it began before it was seen");
-        assert_eq!(note(3, 110), None);
-        assert_eq!(note(4, 120), Some(second(120)));
-        assert_eq!(note(4, 130), Some(second(120)));
+        let starts = Starts::default();
+        let note_as = |(attempt, round), life, now| {
+            let round = Round(round);
+            starts.note("4d1c", NthStart { attempt, round }, life, second(now))
+        };
+        let note = |start, now| note_as(start, Life::Live, now);
+        assert_eq!(note((0, 3), 100), None, "it began before it was seen");
+        assert_eq!(note((0, 3), 110), None);
+        assert_eq!(note((0, 4), 120), Some(second(120)));
+        assert_eq!(note((0, 4), 130), Some(second(120)));
         let wanted = |since| Wanted::Since(second(since));
-        assert_eq!(wanted(90).not_before(note(4, 131)), wanted(120));
-        assert_eq!(wanted(125).not_before(note(4, 132)), wanted(125));
+        assert_eq!(wanted(90).not_before(note((0, 4), 131)), wanted(120));
+        assert_eq!(wanted(125).not_before(note((0, 4), 132)), wanted(125));
         assert_eq!(wanted(90).not_before(None), wanted(90));
-        assert_eq!(Wanted::Unknown.not_before(note(4, 133)), wanted(120));
-        rounds.forget("4d1c");
-        assert_eq!(note(4, 140), None);
+        assert_eq!(Wanted::Unknown.not_before(note((0, 4), 133)), wanted(120));
+        assert_eq!(note((1, 4), 140), Some(second(140)), "restarted");
+        // Pods that live on keep the round of a Job.
+        note_as((1, 4), Life::Suspended, 150);
+        assert_eq!(note((1, 4), 160), Some(second(160)), "resumed");
+        assert_eq!(note((1, 4), 170), Some(second(160)));
+        starts.forget("4d1c");
+        assert_eq!(note((1, 4), 180), None);
     }
 }

@@ -362,7 +362,8 @@ pub(super) fn owners(meta: &ObjectMeta) -> impl Iterator<Item = &str> {
     owners.map(|owner| owner.uid.as_str())
 }
 
-fn is_managed(meta: &ObjectMeta) -> bool {
+/// Whether Muster made it.
+pub(super) fn is_managed(meta: &ObjectMeta) -> bool {
     let labels = meta.labels.as_ref();
     let managed = labels.and_then(|labels| labels.get(MANAGED_BY.0));
     managed.is_some_and(|by| by == MANAGED_BY.1)

@@ -97,9 +97,13 @@ impl Cause {
             Self::NoRoom(fit) => {
                 let lacking = fit.lacking.as_ref();
                 let short = lacking.and_then(|lacking| lacking.short.as_ref());
-                short
-                    .map(|short| short.resource.clone())
-                    .unwrap_or_default()
+                let short = short.map(|short| short.resource.as_str());
+                // That somebody holds it is more than a number; who holds most changes often.
+                let held = match lacking.is_some_and(|lacking| !lacking.holders.is_empty()) {
+                    true => "/held",
+                    false => "",
+                };
+                format!("{}{held}", short.unwrap_or_default())
             }
             Self::Excluded { by, .. } => match by {
                 Exclusion::Taint(taint) => taint.clone(),

@@ -139,8 +139,9 @@ pub trait Workload: Sync {
         0
     }
 
-    /// Why its controller has not made all pods of a part yet, where it waits for something of its own.
-    fn awaits(&self, _part: &Part) -> Option<String> {
+    /// Why its controller has not made all pods of a part yet, of which so many live, where it waits for
+    /// something of its own.
+    fn awaits(&self, _part: &Part, _live: usize) -> Option<String> {
         None
     }
 

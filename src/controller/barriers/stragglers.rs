@@ -123,7 +123,29 @@ async fn touch_one(api: Api<Pod>, pod: String, patch: Value) -> Result<(), kube:
     let answer = api.patch_metadata(&pod, &params, &patch).await;
     let told = match answer {
         Err(kube::Error::Api(status)) if status.is_not_found() => Ok(()),
+        // A policy, or the pod itself: another attempt would be refused too.
+        Err(kube::Error::Api(status)) if is_final(status.code) => {
+            tracing::warn!(pod, reason = %status.message, "a pod cannot be told that its barrier is open");
+            Ok(())
+        }
         answer => answer.map(drop),
     };
     told.inspect_err(|error| tracing::debug!(%error, pod, "a straggler is not told"))
+}
+
+/// Whether a write that was refused so is refused again. Conflicts pass, and so does a flood.
+fn is_final(code: u16) -> bool {
+    (400..500).contains(&code) && !matches!(code, 401 | 409 | 429)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_policy_refuses_is_not_written_again_and_again() {
+        assert!([400, 403, 422].into_iter().all(is_final));
+        let pass = [401, 409, 429, 500, 503];
+        assert!(!pass.into_iter().any(is_final));
+    }
 }

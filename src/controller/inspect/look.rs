@@ -18,7 +18,7 @@ use crate::controller::look::resume;
 use crate::controller::report::condition;
 use crate::controller::revisions;
 use crate::controller::wanted::Wanted;
-use crate::controller::write::not_ours;
+use crate::controller::write::{is_managed, not_ours};
 use crate::gang::Owner;
 use crate::judge;
 use crate::workload::facts::Watched;
@@ -176,6 +176,8 @@ impl Inspector {
             let api = listing::api::<DynamicObject>(&self.client, namespace, resource);
             // Whoever may not look is told that it is not among Muster's.
             match api.get_metadata_opt(name).await {
+                // Made since the list was taken.
+                Ok(Some(there)) if is_managed(&there.metadata) => {}
                 Ok(Some(_)) => foreign.push(not_ours(&resource.kind, name)),
                 Ok(None) | Err(_) => missing.push(format!("{} {name}", resource.kind)),
             }

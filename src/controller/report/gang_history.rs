@@ -68,13 +68,15 @@ impl GangHistory {
         }
     }
 
-    /// How long a gang has waited: where nothing says since when it is wanted, since it was seen first.
-    fn waited(&self, now: Instant, gang: &GangStatus) -> Duration {
+    /// How long a gang has waited: where nothing says since when it is wanted, since it was seen first. It
+    /// may have been seen before its workload was suspended and resumed.
+    fn waited(&self, now: Instant, gang: &GangStatus, actions: &Actions) -> Duration {
         let seen = || match gang.waits() || self.misses(gang) {
             true => now.duration_since(self.waiting_since),
             false => Duration::ZERO,
         };
-        gang.waited.unwrap_or_else(seen)
+        let waited = gang.waited.unwrap_or_else(seen);
+        actions.wanted_for.map_or(waited, |most| waited.min(most))
     }
 
     /// Whether it has no pod, and never had all that it needs.
@@ -98,6 +100,7 @@ impl GangHistory {
             self.whole = true;
             self.broken = None;
             self.timed_out = false;
+            self.shown = None;
             if !self.settled {
                 self.settled = true;
                 self.told = None;
@@ -118,9 +121,11 @@ impl GangHistory {
         let Some((limit, action)) = actions.timeout else {
             return;
         };
-        let waited = self.waited(now, gang);
+        let waited = self.waited(now, gang, actions);
         let waits = gang.waits() || self.misses(gang);
         if !waits || waited < limit {
+            // Its workload was resumed since: that time is over is told again.
+            self.timed_out = false;
             let left = limit.saturating_sub(waited);
             report.again_in(left + Duration::from_millis(100));
             return;
@@ -350,6 +355,32 @@ mod tests {
         assert_eq!(overdue(&ended), [false, false]);
         empty.evidence.awaits = Some("it comes after another".to_owned());
         assert_eq!(overdue(&empty), [false, false]);
+    }
+
+    /// Its pods may outlive the suspension, and what was known of it then is known still.
+    #[test]
+    fn a_gang_that_is_resumed_at_once_has_all_of_its_time_again() {
+        let actions = |wanted| Actions {
+            timeout: Some((Duration::from_secs(8), TimeoutAction::Suspend)),
+            wanted_for: Some(Duration::from_secs(wanted)),
+            ..Actions::default()
+        };
+        let waiting = GangStatus {
+            waited: Some(Duration::from_secs(9)),
+            ..gang(0, 9)
+        };
+        let now = Instant::now();
+        let mut history = GangHistory::new(&waiting, &actions(9), now, None);
+        let mut look = |wanted| {
+            let mut report = Report::default();
+            history.update(now, &waiting, &actions(wanted), &mut report);
+            (report.timed_out.is_some(), report.reasons().count())
+        };
+        assert_eq!(look(9), (true, 1));
+        assert_eq!(look(0), (false, 0), "resumed");
+        assert_eq!(look(7), (false, 0));
+        assert_eq!(look(8), (true, 1), "told again");
+        assert_eq!(look(9), (true, 0));
     }
 
     #[test]

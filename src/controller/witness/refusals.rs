@@ -1,13 +1,14 @@
 //! What controllers were told when they could not create pods: their events, watched.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use k8s_openapi::jiff::Timestamp;
 
 use super::events::Told;
 use super::heard::{Heard, Kept};
 use super::latest::{Latest, Timed};
-use crate::explain::refusal::Refusal;
+use crate::explain::refusal::{REPEATED, Refusal};
 use crate::workload::object::workloads;
 
 /// The refusals of each controller.
@@ -50,7 +51,8 @@ impl Kept for Series {
 
 impl Refusals {
     /// What must be fixed first first, and of the same the last: controllers try again one after the
-    /// other, and by time alone each attempt would bring another cause to the top.
+    /// other, and by time alone each attempt would bring another cause to the top. What nobody has
+    /// repeated while others were refused comes last: it was fixed.
     pub(super) fn of<T>(
         &self,
         namespace: &str,
@@ -63,8 +65,19 @@ impl Refusals {
         let mut refusals: Vec<(T, Refusal)> = told
             .map(|(makes, refusal)| (makes, refusal.clone()))
             .collect();
+        let last = refusals
+            .iter()
+            .filter_map(|(_, refusal)| refusal.at())
+            .max();
+        let is_old = |refusal: &Refusal| {
+            let since = last
+                .zip(refusal.at())
+                .map(|(last, at)| last.duration_since(at));
+            since.is_some_and(|since| Duration::try_from(since).unwrap_or_default() > REPEATED)
+        };
         refusals.sort_by(|(_, a), (_, b)| {
-            let order = a.by.cmp(&b.by).then_with(|| b.at().cmp(&a.at()));
+            let order = is_old(a).cmp(&is_old(b)).then_with(|| a.by.cmp(&b.by));
+            let order = order.then_with(|| b.at().cmp(&a.at()));
             order.then_with(|| a.words.cmp(&b.words))
         });
         refusals
@@ -94,7 +107,7 @@ mod tests {
 
     #[test]
     fn what_must_be_fixed_first_comes_first_whoever_tried_last() {
-        let (early, late) = ("2026-01-01T10:00:00Z", "2026-01-01T10:20:00Z");
+        let (early, late) = ("2026-01-01T10:00:00Z", "2026-01-01T10:05:00Z");
         let account = "pods is forbidden: error looking up service account ml/nobody";
         let quota = "pods is forbidden: exceeded quota: small";
         for (of_account, of_quota) in [(early, late), (late, early)] {
@@ -108,6 +121,25 @@ mod tests {
             let makers: Vec<&str> = told.iter().map(|(maker, _)| maker.as_str()).collect();
             assert_eq!(makers, ["a", "b"]);
         }
+    }
+
+    /// The account was made since, and one of two Jobs has all of its pods.
+    #[test]
+    fn what_nobody_repeats_comes_after_what_is_refused_now() {
+        let refusals = Refusals::default();
+        let account = "pods is forbidden: error looking up service account ml/nobody";
+        let quota = "pods is forbidden: exceeded quota: small";
+        for (maker, words, at) in [
+            ("a", account, "2026-01-01T10:00:00Z"),
+            ("b", quota, "2026-01-01T10:06:00Z"),
+        ] {
+            let mut event = Told::example(words, at, at);
+            event.who.name = maker.to_owned();
+            refusals.note(event);
+        }
+        let told = refusals.of("ml", |_, name| Some(name.to_owned()));
+        let makers: Vec<&str> = told.iter().map(|(maker, _)| maker.as_str()).collect();
+        assert_eq!(makers, ["b", "a"]);
     }
 
     /// Else a restarted workload would have waited since its last attempt was refused.

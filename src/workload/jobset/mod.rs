@@ -132,7 +132,7 @@ impl Workload for JobSet<'_> {
         }
     }
 
-    fn awaits(&self, part: &Part) -> Option<String> {
+    fn awaits(&self, part: &Part, _live: usize) -> Option<String> {
         order::awaited(self, part)
     }
 

@@ -133,6 +133,13 @@ impl Workload for LeaderWorkerSet<'_> {
         outlook::outlook(self, plan, of, pods)
     }
 
+    /// A part of the workers alone is one whose leader starts before them.
+    fn awaits(&self, part: &Part, live: usize) -> Option<String> {
+        let later = part.name().as_str() == WORKERS && live == 0;
+        let why = "its pods are made once the leader is ready (startupPolicy: LeaderReady)";
+        later.then(|| why.to_owned())
+    }
+
     fn gang_count(&self, plan: &Plan) -> u64 {
         let parts = plan.parts.len() as u64;
         self.replicas().saturating_mul(parts)

@@ -14,6 +14,7 @@ use crate::controller::decide::{Actions, GangStatus, State};
 use crate::controller::gang_status;
 use crate::controller::report::events::FIRST_WORDS;
 use crate::controller::report::few::{LONGEST, cut, few};
+use crate::explain::Cause;
 
 /// What the condition says.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -54,6 +55,14 @@ fn waiting(gangs: &[GangStatus]) -> (Reason, Option<String>, String) {
     (Reason::Because(cause.reason()), Some(cause.key()), message)
 }
 
+/// Whether pods are refused: that must be mended before it matters that the others are placed without
+/// them.
+fn lacks_refused(actions: &Actions) -> bool {
+    let refused =
+        |gang: &GangStatus| matches!(gang.causes.first(), Some(Cause::PodsRefused { .. }));
+    actions.gangs.iter().any(refused)
+}
+
 impl Condition {
     /// What holds now; `None` where there is no gang, or no longer one. No numbers that change
     /// while gangs start: each would be a write.
@@ -91,12 +100,15 @@ impl Condition {
                 message.push_str(NO_IMAGE);
             }
             (Reason::Scheduled, message)
-        } else if let Some(broken) = &actions.broken {
+        } else if let Some(broken) = actions.broken.as_ref().filter(|_| !lacks_refused(actions)) {
             (Reason::Broken, broken.clone())
         } else {
             let (reason, key, message) = waiting(&actions.gangs);
             cause = key;
-            (reason, message)
+            match &actions.broken {
+                Some(broken) => (reason, format!("{message}; {broken}")),
+                None => (reason, message),
+            }
         };
         Some(Self {
             kind: TYPE,

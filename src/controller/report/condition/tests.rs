@@ -7,6 +7,8 @@ use crate::controller::decide::{GangStatus, State};
 use crate::controller::queued::Queued;
 use crate::controller::report::events::FIRST_WORDS;
 use crate::controller::report::few::LONGEST;
+use crate::explain::Cause;
+use crate::explain::refusal::Refusal;
 
 fn workload(condition: Option<&Value>) -> Stored {
     let completed = json!({"type": "Completed", "status": "False"});
@@ -310,4 +312,29 @@ fn another_cause_of_the_same_reason_is_written_at_once_and_other_numbers_later()
     let turns = ["a", "b"].into_iter().cycle().take(40);
     let writes = turns.filter(|quota| matches!(step(quota, 2), ConditionUpdate::Write(_)));
     assert!(writes.count() <= TURNS as usize);
+}
+
+/// A quota stops its other pods: that must be mended, whatever the scheduler does with those that exist.
+#[test]
+fn refused_pods_are_told_before_a_gang_that_is_not_held_together() {
+    let mut actions = gang(State::Waiting, 60);
+    actions.broken = Some("train-all-0: 1 pods are placed without the others".to_owned());
+    let told = |actions: &Actions| {
+        let update = Conditions::default().update(&workload(None), actions, &[]);
+        let condition = written(update);
+        let text = |field: &str| condition[field].as_str().unwrap().to_owned();
+        (text("reason"), text("message"))
+    };
+    assert_eq!(told(&actions).0, "GangBroken");
+    actions.gangs[0].causes = vec![Cause::PodsRefused {
+        live: 1,
+        quorum: 4,
+        refusal: Refusal::read("exceeded quota: small", None, None),
+    }];
+    let (reason, message) = told(&actions);
+    assert_eq!(reason, "QuotaExceeded");
+    assert!(
+        message.ends_with("1 pods are placed without the others"),
+        "{message}"
+    );
 }

