@@ -24,11 +24,14 @@ use tokio_rustls::client::TlsStream;
 
 /// Places at the port in these tests. It has as many as the process may open files, without those that
 /// are left to everything else.
-const PLACES: usize = 40;
+const PLACES: usize = 80;
 const OTHER_FILES: u64 = 2_048;
 
-/// From the first byte to the question, as `src/barrier/port.rs` has it.
+/// From the connection to the question, as `src/barrier/port.rs` has it.
 const DEADLINE: Duration = Duration::from_secs(10);
+
+/// Whoever has a turn has shaken hands by then.
+const SOON: Duration = Duration::from_secs(2);
 
 /// What a pod of `fixtures/rules/barrier-with-a-gang.yaml` is told, with the key of a server without a
 /// cluster.
@@ -158,6 +161,77 @@ async fn one_peer_holds_half_of_the_places_and_others_still_come_in() {
     let mut again = replica.shaken(HERE).await;
     write(&mut again, "wait ml/train x\n").await;
     assert_eq!(within(5, read_all(&mut again)).await, "denied\n");
+}
+
+/// Peers take turns by lanes of their addresses: of twelve others, one or two have that of the crowd.
+#[tokio::test]
+async fn one_peer_that_never_ends_its_handshakes_holds_up_few_others() {
+    let replica = Replica::start().await;
+    let mut crowd = Vec::new();
+    // More than the turns of a lane.
+    for _ in 0..PLACES / 2 {
+        let mut stream = replica.connect(HERE).await;
+        stream.write_all(&[22]).await.unwrap();
+        crowd.push(stream);
+    }
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    let mut passed = 0;
+    for last in 2..14 {
+        let stream = replica.connect([127, 0, 0, last]).await;
+        let shaken = tls_over(stream, &replica.roots);
+        passed += usize::from(tokio::time::timeout(SOON, shaken).await.is_ok());
+    }
+    assert!(passed >= 6, "{passed} of 12");
+}
+
+/// What is sent and not read is memory of the replica.
+#[tokio::test]
+async fn what_a_peer_sends_out_of_turn_stays_with_the_peer() {
+    let replica = Replica::start().await;
+    let mut crowd = Vec::new();
+    let mut sent = 0;
+    for _ in 0..PLACES / 2 {
+        let stream = replica.connect(HERE).await;
+        stream.writable().await.unwrap();
+        let _ = stream.try_write(&[22]);
+        crowd.push(stream);
+    }
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    // The last ones have no turn, and nobody reads what they say.
+    let last = crowd.last().unwrap();
+    while let Ok(Ok(())) = tokio::time::timeout(SOON / 4, last.writable()).await {
+        match last.try_write(&[0; 1_024]) {
+            Ok(written) => sent += written,
+            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
+            Err(_) => break,
+        }
+    }
+    let queued = unread(last.peer_addr().unwrap(), last.local_addr().unwrap());
+    assert!(
+        sent > queued,
+        "{sent} bytes were sent, {queued} wait to be read"
+    );
+    assert!(
+        (1..=8_192).contains(&queued),
+        "{queued} bytes wait to be read"
+    );
+}
+
+/// How much of a connection waits to be read, as the system says it.
+fn unread(at: SocketAddr, from: SocketAddr) -> usize {
+    let hex = |address: SocketAddr| {
+        let SocketAddr::V4(address) = address else {
+            panic!("{address} is not IPv4");
+        };
+        let ip = u32::from_ne_bytes(address.ip().octets());
+        format!("{ip:08X}:{:04X}", address.port())
+    };
+    let ends = format!("{} {} ", hex(at), hex(from));
+    let table = std::fs::read_to_string("/proc/net/tcp").unwrap();
+    let line = table.lines().find(|line| line.contains(&ends)).unwrap();
+    // "…: local remote state tx:rx …"
+    let queues = line.split_whitespace().nth(4).unwrap();
+    usize::from_str_radix(queues.split_once(':').unwrap().1, 16).unwrap()
 }
 
 /// And hears nothing but that.

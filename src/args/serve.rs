@@ -10,8 +10,8 @@ use clap::Args;
 use super::{Cluster, parse_duration};
 use crate::certs::Rotation;
 use crate::cli::clients::ClientArgs;
-use crate::gang::WaitContainer;
 use crate::gang::quantity::Quantity;
+use crate::gang::{WaitContainer, WaitUser};
 use crate::server::{self, LogFormat, MAX_IN_FLIGHT};
 
 /// The options of `muster serve`.
@@ -113,6 +113,10 @@ pub struct WaitContainerArgs {
     #[arg(long, env = "MUSTER_WAIT_MEMORY", value_name = "QUANTITY", default_value = "32Mi",
           value_parser = parse_quantity)]
     pub(crate) wait_memory: String,
+
+    /// User and group that it runs as; `none` where the platform chooses them, as OpenShift does
+    #[arg(long, env = "MUSTER_WAIT_USER", value_name = "NUMBER", default_value_t)]
+    pub(crate) wait_user: WaitUser,
 }
 
 impl WaitContainerArgs {
@@ -123,6 +127,7 @@ impl WaitContainerArgs {
             pull_policy: self.wait_pull_policy.clone(),
             cpu: self.wait_cpu.clone(),
             memory: self.wait_memory.clone(),
+            user: self.wait_user,
             ..default
         }
     }
@@ -174,15 +179,17 @@ mod tests {
         let cluster = Arc::new(ArcSwap::from_pointee(args.cluster.snapshot()));
         let address = any(args.barrier_listen);
         let barriers = Port::bind(address, certificates, Default::default(), cluster).unwrap();
+        let has_ipv6 = std::net::TcpListener::bind((Ipv6Addr::LOCALHOST, 0)).is_ok();
         for port in [
             server.local_addr().port(),
             server.admin_addr().port(),
             barriers.local_addr().unwrap().port(),
         ] {
-            for client in [
-                SocketAddr::from((Ipv4Addr::LOCALHOST, port)),
-                SocketAddr::from((Ipv6Addr::LOCALHOST, port)),
-            ] {
+            let ipv4 = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+            let ipv6 = SocketAddr::from((Ipv6Addr::LOCALHOST, port));
+            // Containers often have no `::1`.
+            let clients = [Some(ipv4), has_ipv6.then_some(ipv6)];
+            for client in clients.into_iter().flatten() {
                 let connected = TcpStream::connect(client).await;
                 assert!(connected.is_ok(), "{client}: {connected:?}");
             }

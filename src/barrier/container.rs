@@ -5,7 +5,7 @@
 
 use serde_json::{Value, json};
 
-use crate::gang::barrier::{CLOCK_VOLUME, CONTAINER, VOLUME};
+use crate::gang::barrier::{CLOCK_VOLUME, CONTAINER, VOLUME, WaitUser};
 use crate::gang::{Barrier, BarrierStart, Seals, WaitContainer};
 
 /// Where the ConfigMap is mounted. The proposal's own path, so that a container of its kind works too.
@@ -20,9 +20,6 @@ pub(crate) const MISSING: &str = "missing";
 
 /// Stands in templates for the ConfigMap's name, which each pod is told: there is none of this name.
 const UNNAMED: &str = "muster-start-barrier";
-
-/// Neither root nor a user that the image must know.
-const USER: u32 = 65532;
 
 pub(crate) mod env {
     pub(crate) const BARRIER: &str = "MUSTER_BARRIER";
@@ -45,8 +42,6 @@ pub(crate) fn container(barrier: &Barrier, settings: &WaitContainer) -> Value {
             "privileged": false,
             "readOnlyRootFilesystem": true,
             "runAsNonRoot": true,
-            "runAsUser": USER,
-            "runAsGroup": USER,
             "seccompProfile": {"type": "RuntimeDefault"},
         },
         "volumeMounts": [
@@ -54,6 +49,11 @@ pub(crate) fn container(barrier: &Barrier, settings: &WaitContainer) -> Value {
             {"name": CLOCK_VOLUME, "mountPath": CLOCK_MOUNT},
         ],
     });
+    if let WaitUser::Id(id) = settings.user {
+        let context = &mut container["securityContext"];
+        context["runAsUser"] = id.get().into();
+        context["runAsGroup"] = id.get().into();
+    }
     if let Some(policy) = &settings.pull_policy {
         container["imagePullPolicy"] = policy.as_str().into();
     }
@@ -93,6 +93,31 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+
+    /// Of OpenShift's `restricted-v2`, which has users of its own for each namespace.
+    #[test]
+    fn the_platform_may_choose_the_user() {
+        let barrier = Barrier {
+            timeout: Duration::from_secs(1),
+            targets: Vec::new(),
+        };
+        let as_user = |user: &str| {
+            let settings = WaitContainer {
+                user: user.parse().unwrap(),
+                ..WaitContainer::default()
+            };
+            let context = container(&barrier, &settings)["securityContext"].take();
+            assert_eq!(context["runAsNonRoot"], true);
+            [
+                context["runAsUser"].as_u64(),
+                context["runAsGroup"].as_u64(),
+            ]
+        };
+        assert_eq!(as_user("none"), [None, None]);
+        assert_eq!(as_user("1000"), [Some(1000), Some(1000)]);
+        assert!("0".parse::<WaitUser>().is_err(), "root");
+        assert_eq!(WaitUser::default().to_string(), "65532");
+    }
 
     #[test]
     fn the_container_asks_for_nothing_that_restricted_pod_security_refuses() {

@@ -28,7 +28,7 @@ use crate::controller::Cluster;
 use crate::gang::seal::Verdict;
 use crate::server::{Part, Share, listen};
 
-/// From the first byte to the question. A pod's processor is slow: it may have a twentieth of a core.
+/// From the connection to the question, with the wait for a turn. A pod's processor is slow: it may have a twentieth of a core.
 const DEADLINE: Duration = Duration::from_secs(10);
 
 /// After an accept that failed for want of something.
@@ -36,7 +36,7 @@ const BACKOFF: Duration = Duration::from_secs(1);
 
 /// Connections at one replica, of one peer at most half of them: of each pod that waits one, whether it
 /// is asked or held ready. Each costs about 6 KiB (see `just bench-barrier`), and one that means harm
-/// 4 KiB more.
+/// 4 KiB more, and what it sends and nobody reads.
 pub const MAX_WAITING: usize = 24_576;
 
 /// Open files that are left to everything else.
@@ -52,6 +52,10 @@ const LANES: usize = 16;
 /// lower. Where a replica dies, all who waited there come at once, and one that is dropped here tries
 /// again only after a second.
 const BACKLOG: u32 = 16_384;
+
+/// So many bytes of one connection wait to be read: a pod never says as much. The system
+/// takes up to 6 MiB otherwise, which count as memory of this container (kubernetes#134194).
+const UNREAD: u32 = 4_096;
 
 /// A pod asks again by then, and one whose node has died never does.
 const LONGEST_WAIT: Duration = Duration::from_secs(15 * 60);
@@ -90,7 +94,7 @@ impl Port {
         config.ticketer = Arc::new(Tickets(Arc::clone(&cluster)));
         config.session_storage = Arc::new(NoServerSessionStorage {});
         Ok(Self {
-            listener: listen(address, BACKLOG)?,
+            listener: listen(address, BACKLOG, Some(UNREAD))?,
             places: Share::of(most.min(MAX_WAITING)),
             served: Arc::new(Served {
                 tls: Arc::new(config),
@@ -243,7 +247,7 @@ mod tests {
     #[tokio::test]
     async fn two_thousand_pods_that_come_at_once_are_let_in() {
         files();
-        let listener = listen("127.0.0.1:0".parse().unwrap(), BACKLOG).unwrap();
+        let listener = listen("127.0.0.1:0".parse().unwrap(), BACKLOG, Some(UNREAD)).unwrap();
         let address = listener.local_addr().unwrap();
         let mut streams = Vec::new();
         for _ in 0..2_000 {

@@ -3,6 +3,9 @@
 //! What a workload asks for, and which start of it a barrier belongs to. How pods wait is in
 //! `crate::barrier`.
 
+use std::fmt;
+use std::num::NonZeroU32;
+use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -95,6 +98,46 @@ impl BarrierStart {
     }
 }
 
+/// Who the container that waits runs as.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WaitUser {
+    /// The user and group of this number.
+    Id(NonZeroU32),
+    /// Whom the platform chooses: OpenShift gives each namespace users of its own, and refuses others.
+    Chosen,
+}
+
+impl Default for WaitUser {
+    /// Neither root nor a user that the image must know.
+    fn default() -> Self {
+        const NOBODY: NonZeroU32 = NonZeroU32::MIN.saturating_add(65_531);
+        Self::Id(NOBODY)
+    }
+}
+
+impl FromStr for WaitUser {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "none" => Ok(Self::Chosen),
+            _ => text
+                .parse()
+                .map(Self::Id)
+                .map_err(|_| "neither a user's number above 0 nor `none`"),
+        }
+    }
+}
+
+impl fmt::Display for WaitUser {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Id(id) => id.fmt(f),
+            Self::Chosen => f.write_str("none"),
+        }
+    }
+}
+
 /// What the container that waits is made of, and whom it asks: configuration, the same for all.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WaitContainer {
@@ -106,6 +149,8 @@ pub struct WaitContainer {
     pub cpu: String,
     /// Request and limit.
     pub memory: String,
+    /// Who it runs as.
+    pub user: WaitUser,
     /// `host:port` of the replicas; without it pods wait for the file alone.
     pub server: Option<String>,
     /// The CAs of the replicas, as PEM.
@@ -120,6 +165,7 @@ impl Default for WaitContainer {
             pull_policy: None,
             cpu: "50m".to_owned(),
             memory: "32Mi".to_owned(),
+            user: WaitUser::default(),
             server: None,
             ca: None,
         }

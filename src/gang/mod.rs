@@ -27,8 +27,8 @@ pub(crate) mod standing;
 pub(crate) mod vouched;
 
 pub use ask::{Ask, Unscheduled};
-pub use barrier::WaitContainer;
 pub(crate) use barrier::{Barrier, BarrierStart, Target};
+pub use barrier::{WaitContainer, WaitUser};
 pub(crate) use field::{FieldError, FieldPath};
 pub use member::Stamp;
 pub(crate) use member::{Member, RoleShape, RoleStamp, Sibling, Words};

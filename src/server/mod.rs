@@ -251,7 +251,7 @@ impl Server {
 
 /// A port of this server, and its address with the number that a configured 0 became.
 fn take(address: SocketAddr) -> Result<(TcpListener, SocketAddr), Error> {
-    let taken = listen(address, BACKLOG).and_then(|listener| {
+    let taken = listen(address, BACKLOG, None).and_then(|listener| {
         let local = listener.local_addr()?;
         Ok((listener, local))
     });

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use kube::ResourceExt as _;
 use serde_json::{Value, json};
 
@@ -98,6 +98,17 @@ impl World {
         Sandbox::new(self.cluster.clone(), name).await
     }
 
+    /// Three pods at a start barrier, which are replaced when they are deleted.
+    async fn barred(&self, name: &str) -> Result<Sandbox> {
+        let sandbox = self.sandbox(name).await?;
+        sandbox.nodes(1, 3).await?;
+        let workers = group("workers", 1, 3, "").replace("backoffLimit: 0", "backoffLimit: 6");
+        let barrier = "muster.dev/start-barrier: 10m";
+        sandbox.apply(&jobset(barrier, "", &[workers])).await?;
+        sandbox.all_bound(3).await?;
+        Ok(sandbox)
+    }
+
     /// A gang of four that runs and may restart twice.
     async fn restarting(&self, name: &str) -> Result<Sandbox> {
         let sandbox = self.sandbox(name).await?;
@@ -108,6 +119,28 @@ impl World {
         sandbox.all_bound(4).await?;
         Ok(sandbox)
     }
+}
+
+/// One of its pods is replaced, and waits at the barrier too.
+async fn replace(sandbox: &Sandbox) -> Result<()> {
+    let before = sandbox.pods().await?;
+    let gone = before.first().context("there is no pod")?.name_any();
+    sandbox.delete_pod(&gone).await?;
+    sandbox
+        .wait_for("another pod in its place", async || {
+            let pods = sandbox.pods().await?;
+            let names: Vec<String> = pods.iter().map(|pod| pod.name_any()).collect();
+            let replaced = pods.len() == before.len() && !names.contains(&gone);
+            ensure!(replaced, "{gone} is deleted, there are {names:?}");
+            for pod in &pods {
+                let spec = pod.spec.as_ref().context("it has no spec")?;
+                let inits = spec.init_containers.iter().flatten();
+                let waits = inits.filter(|c| c.name == "group-scheduling-init").count();
+                ensure!(waits == 1, "{} does not wait", pod.name_any());
+            }
+            Ok(())
+        })
+        .await
 }
 
 /// Its pods fail, and those of the next attempt are a gang again.
@@ -178,6 +211,7 @@ pub async fn an_upgrade_and_a_downgrade_fail_no_creation_and_lose_no_gang(
     serves.nodes(1, 3).await?;
     serves.apply(&lws("", "replicas: 1", 3)).await?;
     let replica = serves.replicas_run(1, 3).await?;
+    let barred = world.barred("upgrade-barred").await?;
 
     let stream = Stream::start(&world.sandbox("upgrade-stream").await?).await?;
     tokio::time::sleep(Duration::from_secs(1)).await;
@@ -193,6 +227,7 @@ pub async fn an_upgrade_and_a_downgrade_fail_no_creation_and_lose_no_gang(
         .await?;
     held.all_bound(4).await?;
     all_linked(&held).await?;
+    replace(&barred).await?;
     serves.delete_pod("serve-0").await?;
     let replica = serves
         .wait_for("another life of the replica", async || {
@@ -207,6 +242,7 @@ pub async fn an_upgrade_and_a_downgrade_fail_no_creation_and_lose_no_gang(
 
     // And back, with what the newer version has stamped.
     let newer = world.restarting("upgrade-newer").await?;
+    let newer_barred = world.barred("upgrade-newer-barred").await?;
     let stream = Stream::start(&world.sandbox("upgrade-back").await?).await?;
     tokio::time::sleep(Duration::from_secs(1)).await;
     world.apply(&before.base()).await?;
@@ -214,6 +250,8 @@ pub async fn an_upgrade_and_a_downgrade_fail_no_creation_and_lose_no_gang(
     stream.stop("a downgrade").await?;
     restart(&newer, "0").await?;
     restart(&runs, "1").await?;
+    replace(&newer_barred).await?;
+    replace(&barred).await?;
     let linked: BTreeSet<String> = serves.pods().await?.iter().filter_map(pod_group).collect();
     ensure!(linked == replica, "{replica:?} became {linked:?}");
     Ok(())

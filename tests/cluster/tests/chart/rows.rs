@@ -191,6 +191,11 @@ pub const ROWS: &[Row] = &[
         &[r#"Deployment muster /spec/template/spec/containers/0/args/2: "--wait-memory=16Mi""#],
     ),
     row(
+        "startBarrier.user",
+        r#"startBarrier.user="none""#,
+        &[r#"Deployment muster /spec/template/spec/containers/0/args/2: "--wait-user=none""#],
+    ),
+    row(
         "logFormat",
         r#"logFormat="text""#,
         &[r#"Deployment muster /spec/template/spec/containers/0/args/1: "--log-format=text""#],
@@ -299,6 +304,7 @@ pub const ROWS: &[Row] = &[
         r#"certManager.issuerRef={"kind": "ClusterIssuer", "name": "house"}"#,
         &[
             "Issuer muster is gone",
+            "Certificate muster /spec/commonName is gone",
             r#"Certificate muster /spec/issuerRef/kind: "ClusterIssuer""#,
             r#"Certificate muster /spec/issuerRef/name: "house""#,
         ],

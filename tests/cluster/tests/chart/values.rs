@@ -182,6 +182,7 @@ pub async fn values_that_cannot_hold_together_are_refused(sandbox: Sandbox) -> R
     let helm = Helm::new(sandbox.cluster.plane.components())?;
     for (set, why) in [
         ("replicas=1", "it would hold up every drain"),
+        ("lameDuckSeconds=5", "/lameDuckSeconds"),
         (
             "networkPolicy.enabled=true",
             "networkPolicy.controlPlane must have the addresses",

@@ -160,10 +160,10 @@ async fn enforced(sandbox: &Sandbox) -> Result<()> {
     let reached = sandbox.reached("before", &PORTS).await?;
     ensure!(reached == PORTS, "without a policy: {reached:?}");
 
-    let endpoints = ["get", "endpoints", "kubernetes", "--namespace=default"];
+    let endpoints = ["get", "endpointslice", "kubernetes", "--namespace=default"];
     let endpoints = [
         &endpoints[..],
-        &["--output=jsonpath={.subsets[*].addresses[*].ip}"],
+        &["--output=jsonpath={.endpoints[*].addresses[*]}"],
     ]
     .concat();
     let address = format!("{}/32", sandbox.operate(&endpoints).await?);
