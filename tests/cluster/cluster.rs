@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use rustix::process::Signal;
 
 use crate::components::Components;
 use crate::control_plane::ControlPlane;
@@ -307,6 +308,12 @@ impl Cluster {
     /// CPU time of each component so far.
     pub fn cpu(&self) -> Vec<(String, Duration)> {
         self.ask(|process| Some((process.name.clone(), process.cpu()?)))
+    }
+
+    /// Stops all of it where it stands: nobody needs it any more, and idle control planes take a third of
+    /// a core together.
+    pub fn rest(&self) {
+        self.ask(|process| process.signal(Signal::STOP).ok());
     }
 
     /// The real node, in the tests that have one.

@@ -80,7 +80,7 @@ impl Components {
         let mut command = Command::new(self.path(name)?);
         // Less garbage is collected than by default, as long as there is memory: what bounds a run on
         // few cores is CPU time.
-        command.env("GOGC", "300").env("GOMEMLIMIT", "1GiB");
+        command.env("GOGC", "300").env("GOMEMLIMIT", "3GiB");
         Ok(command)
     }
 }

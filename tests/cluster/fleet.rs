@@ -65,6 +65,22 @@ impl Home {
         [&[&KUBERNETES_1_37, &OPERATORS], more].concat()
     }
 
+    /// The tests of one cluster follow each other, so that it can rest when they are done. First those whose
+    /// components are built first, and last those of most tests.
+    pub fn turn(self) -> usize {
+        let turns = [
+            Self::Node,
+            Self::Main,
+            Self::Kueue,
+            Self::Kubernetes1_36,
+            Self::Kubernetes1_35,
+            Self::KoordinatorAnnotations,
+            Self::ThirdParty,
+        ];
+        let turn = turns.iter().position(|home| *home == self);
+        turn.unwrap_or(turns.len())
+    }
+
     pub fn release(self) -> Release {
         match self {
             Self::Main
@@ -105,6 +121,13 @@ impl Fleet {
         };
         let cluster = self.clusters[home as usize].get_or_try_init(start).await?;
         Ok(Arc::clone(cluster))
+    }
+
+    /// None of its tests will run any more.
+    pub fn rest(&self, home: Home) {
+        if let Some(cluster) = self.clusters[home as usize].get() {
+            cluster.rest();
+        }
     }
 
     pub fn started(&self) -> impl Iterator<Item = &Arc<Cluster>> {

@@ -15,6 +15,10 @@ pub const PATIENCE: Duration = Duration::from_secs(90);
 /// Starting takes seconds; the rest is for a machine that compiles beside.
 const START: Duration = Duration::from_secs(90);
 
+/// Between two checks: each is a question to an API server, which has most of the CPU time of a run.
+const FIRST_PAUSE: Duration = Duration::from_millis(30);
+const LONGEST_PAUSE: Duration = Duration::from_millis(100);
+
 /// Repeats `check` until it succeeds. Its error is what is still missing, and is shown when
 /// `within` is over, so `check` may simply assert what should hold in the end.
 pub async fn wait_for<T>(
@@ -23,14 +27,16 @@ pub async fn wait_for<T>(
     mut check: impl AsyncFnMut() -> Result<T>,
 ) -> Result<T> {
     let start = Instant::now();
+    let mut pause = FIRST_PAUSE;
     loop {
         match check().await {
             Ok(answer) => return Ok(answer),
             Err(missing) if start.elapsed() > within => {
                 return Err(missing.context(format!("waited {within:?} in vain for {what}")));
             }
-            Err(_) => tokio::time::sleep(Duration::from_millis(30)).await,
+            Err(_) => tokio::time::sleep(pause).await,
         }
+        pause = pause.mul_f64(1.2).min(LONGEST_PAUSE);
     }
 }
 

@@ -39,11 +39,11 @@ pub static ALL: [&Module; 13] = [
     &HELM,
     &PROMETHEUS,
     &KUEUE,
-    &KUBERNETES_1_36,
     &SCHEDULERS,
-    &KUBERAY,
+    &KUBERNETES_1_36,
     &KUBERNETES_1_35,
     &MPI,
+    &KUBERAY,
 ];
 
 pub static KUBERNETES_1_37: Module = Module {

@@ -1,6 +1,7 @@
 //! Runs tests side by side, each in a sandbox of its own, and says how each went.
 
 use std::cmp::Reverse;
+use std::collections::HashMap;
 use std::fmt;
 use std::fs;
 use std::future::Future;
@@ -145,10 +146,13 @@ where
     }
 }
 
+/// Those that a filter chooses, by their clusters' turns.
 pub fn select(tests: Vec<Test>, filter: Option<&str>) -> Vec<Test> {
     let filter = filter.unwrap_or_default();
     let chosen = tests.into_iter().filter(|test| test.name.contains(filter));
-    chosen.collect()
+    let mut chosen: Vec<Test> = chosen.collect();
+    chosen.sort_by_key(|test| test.home.turn());
+    chosen
 }
 
 /// How a run went.
@@ -190,6 +194,7 @@ impl fmt::Display for Summary {
 pub async fn run(tests: Vec<Test>, jobs: usize, fleet: &Arc<Fleet>, logs: &Path) -> Summary {
     let slots = Arc::new(Semaphore::new(jobs.max(1)));
     let mut running = JoinSet::new();
+    let mut homes = Homes::of(&tests);
     for (number, test) in tests.into_iter().enumerate() {
         let (slots, fleet) = (Arc::clone(&slots), Arc::clone(fleet));
         let logs = logs.to_owned();
@@ -207,7 +212,10 @@ pub async fn run(tests: Vec<Test>, jobs: usize, fleet: &Arc<Fleet>, logs: &Path)
     let (mut passed, mut failed, mut fallen) = (0, 0, Vec::new());
     while let Some(outcome) = running.join_next().await {
         match outcome {
-            Ok((true, ..)) => passed += 1,
+            Ok((true, _, test)) => {
+                passed += 1;
+                homes.passed(test.home, fleet);
+            }
             Ok((false, number, test)) => fallen.push((number, test)),
             Err(_) => failed += 1,
         }
@@ -251,6 +259,30 @@ pub async fn run(tests: Vec<Test>, jobs: usize, fleet: &Arc<Fleet>, logs: &Path)
         failed,
         alone,
         casualties: casualties.len(),
+    }
+}
+
+/// How many tests of each cluster have not passed yet.
+struct Homes(HashMap<&'static str, usize>);
+
+impl Homes {
+    fn of(tests: &[Test]) -> Homes {
+        let mut left = HashMap::new();
+        for test in tests {
+            *left.entry(test.home.name()).or_default() += 1;
+        }
+        Homes(left)
+    }
+
+    /// The cluster of one that failed goes on: it may get a second chance.
+    fn passed(&mut self, home: Home, fleet: &Fleet) {
+        if let Some(left) = self.0.get_mut(home.name()) {
+            *left -= 1;
+            // What runs on a real node is ended in order.
+            if *left == 0 && home != Home::Node {
+                fleet.rest(home);
+            }
+        }
     }
 }
 
