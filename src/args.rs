@@ -47,7 +47,8 @@ pub enum Command {
   muster check train.yaml
   muster check manifests/ --scheduler volcano
   muster check manifests/ --require-gang -o github
-  kustomize build . | muster check - --stdin-name kustomization.yaml -o sarif
+  kubectl kustomize . > built.yaml
+  muster check built.yaml -o sarif
 
 Exit status: 0 everything is admitted, 1 something is refused, 2 a file cannot be read, or there is
 nothing to check where gangs are required.")]
@@ -337,8 +338,8 @@ pub struct Files {
     #[arg(required = true, value_name = "FILE|DIR|-")]
     pub paths: Vec<PathBuf>,
 
-    /// The file that standard input stands for, as results name it: -o sarif and -o github have no
-    /// place for those of -
+    /// File name to show for standard input instead of `-`; `-o github` and `-o sarif` need one to point
+    /// at a file. Lines are those of the input: name a file only if the input is its text
     #[arg(long, value_name = "FILE")]
     pub stdin_name: Option<String>,
 }

@@ -2,7 +2,7 @@
 
 #![warn(clippy::unwrap_used, clippy::expect_used)]
 
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::process::ExitCode;
 
 use muster::args::{Certs, Command, Crd};
@@ -17,7 +17,7 @@ fn main() -> ExitCode {
     let command = called::parse(std::env::args_os()).unwrap_or_else(|error| error.exit());
     match run(command.command) {
         Ok(code) => code,
-        // `muster render x | head` closes the pipe early, which is not an error.
+        // `muster explain x | head` closes the pipe early, which is not an error.
         Err(error) if is_broken_pipe(&*error) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {}", printable(&error.to_string()));
@@ -46,7 +46,7 @@ fn is_broken_pipe(error: &(dyn std::error::Error + 'static)) -> bool {
         .or_else(explained)
         .or_else(changed)
         .or_else(verified);
-    written.is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
+    written.is_some_and(|error| error.kind() == ErrorKind::BrokenPipe)
 }
 
 fn run(command: Command) -> Result<ExitCode, Box<dyn std::error::Error>> {
@@ -103,10 +103,30 @@ fn run(command: Command) -> Result<ExitCode, Box<dyn std::error::Error>> {
 fn with_output(
     command: impl FnOnce(&mut dyn Write, &mut dyn Write) -> std::io::Result<Verdict>,
 ) -> Result<ExitCode, Box<dyn std::error::Error>> {
-    let mut out = std::io::BufWriter::new(std::io::stdout().lock());
-    let verdict = command(&mut out, &mut std::io::stderr().lock())?;
+    let mut out = std::io::BufWriter::new(Closable(std::io::stdout().lock()));
+    let verdict = command(&mut out, &mut Closable(std::io::stderr().lock()))?;
     out.flush()?;
     Ok(ExitCode::from(verdict as u8))
+}
+
+/// An output that somebody may close early: the rest of the text is lost then, and the verdict is not.
+/// `muster check . | head` must not pass what is refused further down.
+struct Closable<W>(W);
+
+impl<W: Write> Write for Closable<W> {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        match self.0.write(bytes) {
+            Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(bytes.len()),
+            written => written,
+        }
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        match self.0.flush() {
+            Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+            flushed => flushed,
+        }
+    }
 }
 
 /// More threads would only cost memory on a large node: a decision takes microseconds, and each

@@ -133,8 +133,8 @@ fn muster(args: &[&str], kubeconfig: &tempfile::NamedTempFile) -> Command {
         .args(args)
         .arg("--kubeconfig")
         .arg(kubeconfig.path());
-    for key in ["HTTPS_PROXY", "https_proxy", "NO_PROXY", "no_proxy"] {
-        command.env_remove(key);
+    for key in ["HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY"] {
+        command.env_remove(key).env_remove(key.to_lowercase());
     }
     command
 }
@@ -155,7 +155,8 @@ fn a_context_that_is_named_is_asked_and_not_the_current_one() {
     // With its namespace.
     assert!(!cluster.seen("/namespaces/ml/pods").is_empty());
     let unknown = text(&status(&["status", "--context", "newer"]));
-    assert!(unknown.contains("cannot use the kubeconfig"), "{unknown}");
+    let said = "error: the kubeconfig has no context \"newer\"\n";
+    assert_eq!(unknown, said);
     for command in [
         &["explain", "pod/a"][..],
         &["verify"],
@@ -216,35 +217,61 @@ fn a_watch_prints_one_array_after_the_other_for_scripts() {
 #[test]
 fn behind_a_proxy_the_cluster_is_asked_through_it() {
     let server = "http://cluster.example:6443";
-    // That of the kubeconfig.
+    // That of the kubeconfig, whatever the environment says.
     let proxy = Fake::start();
     let address = format!("http://{}", proxy.address);
     let config = kubeconfig(server, Some(&address));
-    let listed = muster(&["status", "--context", "new"], &config).output();
+    let mut own = muster(&["status", "--context", "new"], &config);
+    let listed = own.env("NO_PROXY", "127.0.0.1,*").output();
     assert_eq!(text(&listed.unwrap()), "no gangs\n");
     let tunnels = proxy.seen("CONNECT ");
     assert_eq!(tunnels[0], "CONNECT cluster.example:6443");
-    // That of the environment.
+    // That of the environment, also without a scheme.
     let proxy = Fake::start();
-    let address = format!("http://{}", proxy.address);
     let config = kubeconfig(server, None);
     let status = |without: &str| {
         let mut command = muster(&["status", "--context", "new"], &config);
         command
-            .env("HTTPS_PROXY", &address)
+            .env("HTTP_PROXY", &proxy.address)
             .env("NO_PROXY", without);
         text(&command.output().unwrap())
     };
     assert_eq!(status(""), "no gangs\n");
     assert!(!proxy.seen("CONNECT cluster.example:6443").is_empty());
+    // NO_PROXY is about clusters, not about the proxy, and may end in a comma.
+    assert_eq!(status("localhost,127.0.0.1,"), "no gangs\n");
     // It is none of a cluster that NO_PROXY names, nor of one on this machine.
     let seen = proxy.seen("").len();
-    let direct = status("example");
+    let direct = status("a,,example");
     assert!(direct.contains("no answer from http://cluster"), "{direct}");
     let cluster = Fake::start();
     let config = kubeconfig(&format!("http://{}", cluster.address), None);
     let mut local = muster(&["status", "--context", "new"], &config);
-    let listed = local.env("HTTPS_PROXY", &address).output().unwrap();
+    let listed = local.env("HTTP_PROXY", &proxy.address).output().unwrap();
     assert_eq!(text(&listed), "no gangs\n");
     assert_eq!(proxy.seen("").len(), seen);
+}
+
+#[test]
+fn a_cluster_that_speaks_https_has_a_proxy_of_its_own() {
+    let (proxy, other) = (Fake::start(), Fake::start());
+    let config = kubeconfig("https://cluster.example", None);
+    let status = |proxy: &str| {
+        let mut command = muster(&["status", "--context", "new"], &config);
+        command.env("https_proxy", proxy);
+        let output = command.env("HTTP_PROXY", &other.address).output().unwrap();
+        assert_eq!(output.status.code(), Some(2));
+        text(&output)
+    };
+    // It speaks no TLS, and has heard what it is asked for.
+    let said = status(&proxy.address);
+    assert!(
+        said.contains("no answer from https://cluster.example"),
+        "{said}"
+    );
+    let tunnels = proxy.seen("");
+    assert_eq!(tunnels[0], "CONNECT cluster.example:443");
+    assert!(other.seen("").is_empty());
+    let said = status("socks5://127.0.0.1:1080");
+    assert!(said.contains("no SOCKS"), "{said}");
 }

@@ -170,9 +170,9 @@ fn check_found(
 /// A part of an object.
 fn unchecked_patch(file: &str) -> Report {
     let warning = WarningReport {
-        text:
-            "not checked: a kustomization uses it as a patch; check what `kustomize build` prints"
-                .to_owned(),
+        text: "not checked: a kustomization uses it as a patch; check what `kubectl kustomize` \
+               prints"
+            .to_owned(),
         position: (1, 1).into(),
     };
     Report {
@@ -200,7 +200,7 @@ fn unchecked(file: &str, found: &Found<'_>) -> Report {
 fn unreadable(file: &str, error: &YamlError) -> Report {
     let problem = FieldError::invalid(FieldPath::default(), Value::Null, error.to_string());
     let mut shown = ErrorReport::new(&problem, Some((error.line, error.column).into()));
-    shown.text = format!("not readable as YAML: {error}");
+    shown.text = format!("not readable: {error}");
     Report {
         document: error.index,
         errors: vec![shown],

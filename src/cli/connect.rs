@@ -3,21 +3,24 @@
 use std::path::Path;
 
 use kube::Client;
-use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::config::{Kubeconfig, KubeconfigError};
 
-use super::proxy;
+use super::kubeconfig::{self, Loaded, Unusable};
+use super::proxy::{self, ProxyError};
 use crate::args::Target;
 use crate::controller::inspect::unseen::reason;
 
 /// Why there is no connection.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
-    #[error("cannot use the kubeconfig: {0}")]
-    Kubeconfig(Box<kube::config::KubeconfigError>),
+    #[error(transparent)]
+    Kubeconfig(#[from] Unusable),
+    #[error(transparent)]
+    Proxy(#[from] ProxyError),
     #[error("cannot use the pod's service account: {0}")]
     InCluster(Box<kube::config::InClusterError>),
     #[error("found no cluster: {0}; name one with --kubeconfig")]
-    None(Box<kube::config::InferConfigError>),
+    None(Unusable),
     #[error("cannot set up the client: {}", reason(.0))]
     Client(Box<kube::Error>),
 }
@@ -68,34 +71,32 @@ impl Cluster {
 /// The cluster that a server works on. A developer's own kubeconfig is never picked up by itself:
 /// serving on a laptop must not reconcile whatever cluster that points at.
 pub(crate) async fn server(kubeconfig: Option<&Path>) -> Result<Option<Client>, ConnectError> {
-    match kubeconfig {
-        Some(path) => client(from_file(path, KubeConfigOptions::default()).await?).map(Some),
-        None if std::env::var_os("KUBERNETES_SERVICE_HOST").is_some() => {
-            let config = kube::Config::incluster();
-            client(config.map_err(|source| ConnectError::InCluster(Box::new(source)))?).map(Some)
-        }
-        None => Ok(None),
-    }
+    let config = match kubeconfig {
+        Some(path) => reached(loaded(Kubeconfig::read_from(path), None)?)?,
+        None if is_pod() => in_cluster()?,
+        None => return Ok(None),
+    };
+    client(config).map(Some)
 }
 
 /// The cluster that a person means: the file and the context that they name, else what kubectl would
 /// use.
 pub(crate) async fn user(target: &Target) -> Result<Cluster, ConnectError> {
-    let unusable = |source| ConnectError::Kubeconfig(Box::new(source));
-    let options = KubeConfigOptions {
-        context: target.context.clone(),
-        ..KubeConfigOptions::default()
+    let context = target.context.as_deref();
+    let found = match &target.kubeconfig {
+        Some(path) => loaded(Kubeconfig::read_from(path), context),
+        None => loaded(Kubeconfig::read(), context),
     };
-    let config = match (&target.kubeconfig, &target.context) {
-        (Some(path), _) => from_file(path, options).await?,
-        // Those of a pod have no contexts.
-        (None, Some(_)) => kube::Config::from_kubeconfig(&options)
-            .await
-            .map_err(unusable)?,
-        (None, None) => kube::Config::infer()
-            .await
-            .map_err(|source| ConnectError::None(Box::new(source)))?,
+    let named = target.kubeconfig.is_some() || context.is_some();
+    let mut config = match found {
+        Ok(found) => reached(found)?,
+        Err(error) if named => return Err(error.into()),
+        Err(_) if is_pod() => in_cluster()?,
+        Err(error) => return Err(ConnectError::None(error)),
     };
+    if !named {
+        config.apply_debug_overrides();
+    }
     let server = config.cluster_url.to_string();
     Ok(Cluster {
         server: server.trim_end_matches('/').to_owned(),
@@ -103,17 +104,32 @@ pub(crate) async fn user(target: &Target) -> Result<Cluster, ConnectError> {
     })
 }
 
-async fn from_file(path: &Path, options: KubeConfigOptions) -> Result<kube::Config, ConnectError> {
-    let unusable = |source| ConnectError::Kubeconfig(Box::new(source));
-    let file = Kubeconfig::read_from(path).map_err(unusable)?;
-    kube::Config::from_custom_kubeconfig(file, &options)
-        .await
-        .map_err(unusable)
+fn loaded(
+    file: Result<Kubeconfig, KubeconfigError>,
+    context: Option<&str>,
+) -> Result<Loaded, Unusable> {
+    kubeconfig::load(&file?, context)
 }
 
-fn client(mut config: kube::Config) -> Result<Client, ConnectError> {
-    let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
-    config.proxy_url = proxy::for_server(config.proxy_url, &config.cluster_url, variable);
+/// What a kubeconfig says, with the proxy by which kubectl would ask its cluster.
+fn reached(found: Loaded) -> Result<kube::Config, ProxyError> {
+    let Loaded { mut config, proxy } = found;
+    let variable = |name: &str| std::env::var(name).ok();
+    config.proxy_url = proxy::for_server(proxy.as_deref(), &config.cluster_url, variable)?;
+    Ok(config)
+}
+
+fn is_pod() -> bool {
+    std::env::var_os("KUBERNETES_SERVICE_HOST").is_some()
+}
+
+/// By no proxy: a pod is in the cluster that it asks.
+fn in_cluster() -> Result<kube::Config, ConnectError> {
+    kube::Config::incluster().map_err(|source| ConnectError::InCluster(Box::new(source)))
+}
+
+/// Only within a runtime, as the async functions above are: it starts a task.
+fn client(config: kube::Config) -> Result<Client, ConnectError> {
     Client::try_from(config).map_err(|source| ConnectError::Client(Box::new(source)))
 }
 

@@ -10,7 +10,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::patches;
-use super::yaml::{self, Document, YamlError};
+use super::yaml::{self, Cursor, Document, YamlError};
 
 /// Why a path could not be read.
 #[derive(Debug, thiserror::Error)]
@@ -79,38 +79,23 @@ pub fn read(paths: &[PathBuf], stdin_name: Option<&str>) -> Read {
     read
 }
 
-/// The manifests at a path. Links in a directory are followed: what is behind them is applied with it.
+/// The manifests at a path. In a directory linked files are read and linked directories are not entered, as
+/// kubectl does it: links among directories lead to the same files over and over.
 fn find(path: &Path, patches: &mut Vec<PathBuf>) -> Result<Vec<PathBuf>, FileError> {
     if !path.is_dir() {
         return Ok(vec![path.to_owned()]);
     }
     let (mut found, mut patched) = (Vec::new(), HashSet::new());
-    let entries = walkdir::WalkDir::new(path).follow_links(true);
-    for entry in entries.sort_by_file_name() {
-        if let Ok(entry) = &entry
-            && patches::is_kustomization(entry.path())
-        {
+    for entry in walkdir::WalkDir::new(path).sort_by_file_name() {
+        let entry = entry.map_err(|source| FileError::Walk {
+            path: path.to_owned(),
+            source,
+        })?;
+        if patches::is_kustomization(entry.path()) {
             patched.extend(patches::of(entry.path()));
         }
-        match entry {
-            Ok(entry) if entry.file_type().is_file() && is_manifest(entry.path()) => {
-                found.push(entry.into_path());
-            }
-            Ok(_) => {}
-            // A link to a directory that it stands in: all there is walked already.
-            Err(error) if error.loop_ancestor().is_some() => {}
-            // A link to nothing is told when it is read, where a manifest is meant.
-            Err(error) => match error.path().filter(|path| path.is_symlink()) {
-                Some(link) if is_manifest(link) => found.push(link.to_owned()),
-                Some(_) => {}
-                None => {
-                    let path = path.to_owned();
-                    return Err(FileError::Walk {
-                        path,
-                        source: error,
-                    });
-                }
-            },
+        if is_manifest(entry.path()) && is_file(&entry) {
+            found.push(entry.into_path());
         }
     }
     if found.is_empty() {
@@ -124,6 +109,14 @@ fn find(path: &Path, patches: &mut Vec<PathBuf>) -> Result<Vec<PathBuf>, FileErr
     let (parts, whole) = found.into_iter().partition(is_patch);
     patches.extend::<Vec<PathBuf>>(parts);
     Ok(whole)
+}
+
+/// Whether an entry is a file or a link to one. A link to nothing is told when it is read.
+fn is_file(entry: &walkdir::DirEntry) -> bool {
+    match std::fs::metadata(entry.path()) {
+        Ok(found) => found.is_file(),
+        Err(_) => entry.path_is_symlink(),
+    }
 }
 
 fn is_manifest(path: &Path) -> bool {
@@ -263,17 +256,11 @@ fn json_items(text: &str) -> Option<impl Iterator<Item = Result<Found<'_>, YamlE
     if !list.kind.ends_with("List") {
         return None;
     }
-    let (mut at, mut line, mut column) = (0, 1, 1);
+    let mut cursor = Cursor::default();
     Some(list.items.into_iter().map(move |item| {
         // Where the item stands: the raw value is a piece of the text.
         let start = (item.get().as_ptr() as usize).saturating_sub(text.as_ptr() as usize);
-        for c in text.get(at..start).unwrap_or_default().chars() {
-            (line, column) = match c {
-                '\n' => (line + 1, 1),
-                _ => (line, column + 1),
-            };
-        }
-        at = start;
+        let (line, column) = cursor.forward(text, start);
         Ok(Found {
             value: yaml::read_json(item.get(), line, column)?,
             document: 0,

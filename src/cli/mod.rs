@@ -12,6 +12,7 @@ pub mod explain;
 pub mod files;
 mod gangs;
 mod kinds;
+mod kubeconfig;
 mod machine;
 mod patches;
 mod proxy;

@@ -44,6 +44,13 @@ pub fn run(
         writeln!(err, "error: {}", printable(&error.to_string()))?;
         verdict = Verdict::Trouble;
     }
+    for patch in &read.patches {
+        let line = format!(
+            "{}: not rendered: a kustomization uses it as a patch; render what `kubectl kustomize` prints",
+            patch.display()
+        );
+        writeln!(err, "{}", printable(&line))?;
+    }
     let mut documents = Vec::new();
     let mut seen = HashSet::new();
     for source in &read.sources {
@@ -60,12 +67,12 @@ pub fn run(
                     documents.extend(rendered.filter(|object| seen.insert(key(object))));
                 }
                 Ok(Rendered::Skipped) => {}
-                Err(messages) => {
-                    for message in messages {
+                Err(unrendered) => {
+                    for message in unrendered.messages {
                         let line = format!("{}: error: {message}", source.name);
                         writeln!(err, "{}", printable(&line))?;
                     }
-                    verdict = verdict.max(Verdict::Refused);
+                    verdict = verdict.max(unrendered.verdict);
                 }
             }
         }
@@ -108,25 +115,55 @@ enum Rendered {
     Skipped,
 }
 
+/// Why an object is not rendered.
+struct Unrendered {
+    verdict: Verdict,
+    messages: Vec<String>,
+}
+
+impl Unrendered {
+    fn refused(errors: &[FieldError]) -> Self {
+        Self {
+            verdict: Verdict::Refused,
+            messages: errors.iter().map(ToString::to_string).collect(),
+        }
+    }
+}
+
+impl From<yaml::YamlError> for Unrendered {
+    fn from(error: yaml::YamlError) -> Self {
+        Self {
+            verdict: Verdict::Trouble,
+            messages: vec![format!("not readable: {error}")],
+        }
+    }
+}
+
+impl From<AdmitError> for Unrendered {
+    fn from(error: AdmitError) -> Self {
+        Self {
+            verdict: Verdict::Refused,
+            messages: vec![error.to_string()],
+        }
+    }
+}
+
 fn render_found(
     found: Result<Found<'_>, yaml::YamlError>,
     cluster: &Snapshot,
-) -> Result<Rendered, Vec<String>> {
-    let found = found.map_err(|error| vec![error.to_string()])?;
-    let messages = |errors: &[FieldError]| errors.iter().map(ToString::to_string).collect();
+) -> Result<Rendered, Unrendered> {
+    let found = found?;
     let kind = match kinds::named(&found.value) {
         Named::Handled(kind) => kind,
-        Named::Wrong(errors) => return Err(messages(&errors)),
+        Named::Wrong(errors) => return Err(Unrendered::refused(&errors)),
         Named::Other => return Ok(Rendered::Skipped),
     };
-    let trouble = |error: AdmitError| vec![error.to_string()];
-    let checked = strict::create(kind, &found.value, cluster).map_err(trouble)?;
-    let admitted = checked.admitted;
+    let admitted = strict::create(kind, &found.value, cluster)?.admitted;
     if !admitted.errors.is_empty() {
-        return Err(messages(&admitted.errors));
+        return Err(Unrendered::refused(&admitted.errors));
     }
     admit::remember(&admitted, cluster);
-    let (rendered, gangs) = documents(&admitted, cluster).map_err(trouble)?;
+    let (rendered, gangs) = documents(&admitted, cluster)?;
     let mut warnings = admitted.warnings;
     if gangs > gangs::SHOWN as u64 {
         let shown = gangs::SHOWN;

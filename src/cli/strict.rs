@@ -48,12 +48,10 @@ fn plain(error: &FieldError) -> String {
 impl Checked {
     /// What to say of a field that only an extended CRD has.
     pub(super) fn extension(&self) -> Option<String> {
-        let name = self.admitted.kind.name;
-        self.added.as_ref().map(|field| {
-            format!(
-                "{field}: the cluster's {name} CRD has this field once `muster crd extend` was run; \
-                 before that kubectl refuses it as unknown, and clients that do not validate lose it"
-            )
-        })
+        let field = self.added.as_ref()?;
+        Some(format!(
+            "{field}: this field exists only after `muster crd extend`; without it kubectl refuses the \
+             field as unknown"
+        ))
     }
 }

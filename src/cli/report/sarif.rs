@@ -10,8 +10,8 @@ use super::{Position, Report};
 
 /// The rule that warnings are results of.
 const WARNING: (&str, &str) = ("Warning", "Admitted, and worth knowing");
-/// The rule that objects which cannot be checked are results of.
-const NOT_CHECKED: (&str, &str) = ("NotChecked", "Of a kind that Muster does not read");
+/// The rule that objects of other kinds and patches are results of.
+const NOT_CHECKED: (&str, &str) = ("NotChecked", "Not checked");
 
 /// The rule of a report's warnings.
 fn rule_of_warnings(report: &Report) -> (&'static str, &'static str) {

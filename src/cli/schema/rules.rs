@@ -90,21 +90,31 @@ pub(super) fn of_object(kind: &str, object: &Value) -> Vec<FieldError> {
         let why = "name or generateName is required";
         errors.push(FieldError::required(at.child("name"), why));
     }
-    // Those of a StatefulSet are the hostnames of its pods.
-    let problem = |name: &str| match kind {
+    let malformed = |name: &str| match kind {
+        // Those of a StatefulSet are the hostnames of its pods.
         "StatefulSet" if !is_dns_label(name) => Some(LABEL),
         _ if !is_object_name(name) => Some(SUBDOMAIN),
-        // A Job's is the value of a label of its pods, and a CronJob's the beginning of its Jobs'.
-        "CronJob" if name.len() > 52 => Some("must be no more than 52 characters"),
-        "Job" if name.len() > MAX_LABEL => Some("must be no more than 63 characters"),
         _ => None,
     };
+    // A Job's is the value of a label of its pods, unless it has a selector of its own.
+    let labelled = kind == "Job" && object["spec"]["manualSelector"] != true;
+    let too_long = |name: &str| match kind {
+        // The beginning of its Jobs' names.
+        "CronJob" if name.len() > 52 => Some("must be no more than 52 characters"),
+        _ if labelled && name.len() > MAX_LABEL => Some("must be no more than 63 characters"),
+        _ => None,
+    };
+    let problem = |name: &str| malformed(name).or_else(|| too_long(name));
     if let Some((name, why)) = name.and_then(|name| Some((name, problem(name)?))) {
         errors.push(FieldError::invalid(at.child("name"), name, why));
     }
-    if let (None, Some(prefix)) = (name, prefix) {
+    if let Some(prefix) = prefix {
         let kept: String = prefix.chars().take(GENERATED.1).collect();
-        if let Some(why) = problem(&(kept + GENERATED.0)) {
+        let generated = name.is_none().then(|| kept + GENERATED.0);
+        // Of this kind only the name that is made of it is looked at.
+        let own = (kind != "ReplicationController").then(|| masked(prefix));
+        let wrong = generated.and_then(|name| problem(&name));
+        if let Some(why) = wrong.or_else(|| own.and_then(|own| malformed(&own))) {
             errors.push(FieldError::invalid(at.child("generateName"), prefix, why));
         }
     }
@@ -112,6 +122,18 @@ pub(super) fn of_object(kind: &str, object: &Value) -> Vec<FieldError> {
         errors.push(FieldError::invalid(at.child("namespace"), namespace, LABEL));
     }
     errors
+}
+
+/// The beginning of a name as it is held to the rules of a whole one: a dash may end it. Kubernetes puts an
+/// `a` in the place of the dash and of the letter before it.
+fn masked(prefix: &str) -> String {
+    let mut kept = prefix.to_owned();
+    if kept.len() > 1 && kept.ends_with('-') {
+        kept.truncate(kept.len() - 1);
+        kept.pop();
+        kept.push('a');
+    }
+    kept
 }
 
 fn metadata(map: &Map<String, Value>, at: &FieldPath, errors: &mut Vec<FieldError>) {
@@ -193,12 +215,14 @@ fn job(map: &Map<String, Value>, at: &FieldPath, origin: Origin, errors: &mut Ve
         }
         _ => {}
     }
-    let indexed = map
-        .get("completionMode")
-        .is_some_and(|mode| mode == "Indexed");
     let set = |field: &str| map.get(field).is_some_and(|value| !value.is_null());
+    let indexed = match set("completionMode") {
+        true => map["completionMode"] == "Indexed",
+        // JobSet makes Indexed Jobs.
+        false => origin == Origin::Made,
+    };
     // Without either both are one.
-    if origin == Origin::Sent && indexed && set("parallelism") && !set("completions") {
+    if indexed && set("parallelism") && !set("completions") {
         let why = "when completion mode is Indexed";
         errors.push(FieldError::required(at.child("completions"), why));
     }

@@ -4,15 +4,13 @@
 
 use std::collections::VecDeque;
 
-use serde::de::Unexpected;
 use serde_json::{Map, Value};
 
 use super::rules::{self, Origin};
-use super::{Field, Fields, Misfits, Table};
+use super::{Field, Fields, Misfits, Table, scalar};
 use crate::gang::field::{ErrorKind, shorten};
 use crate::gang::keys::PREFIX;
 use crate::gang::nearest::nearest;
-use crate::gang::quantity::{Quantity, QuantityError};
 use crate::gang::{FieldError, FieldPath};
 
 /// As many as an apiserver itself tells of one object.
@@ -31,14 +29,6 @@ pub(super) fn walk(table: &Table, value: &Value, of: &str, at: &FieldPath) -> Mi
     walk.found
 }
 
-/// Whether a type is one without fields, which this walk knows.
-#[cfg(test)]
-pub(super) fn is_scalar(of: &str) -> bool {
-    let plain = ["any", "string", "boolean", "int-or-string"];
-    let quantities = ["quantity", "int-or-quantity"];
-    plain.contains(&of) || quantities.contains(&of) || Whole::of(of).is_some()
-}
-
 struct Walk<'t> {
     table: &'t Table,
     origin: Origin,
@@ -54,7 +44,14 @@ impl Walk<'_> {
         if let Some(items) = of.strip_prefix("[]") {
             match value {
                 Value::Array(list) => {
+                    // Go makes an empty object of an item that is null.
+                    let empty = Value::Object(Map::new());
+                    let is_object = self.table.types.contains_key(items);
                     for (index, item) in list.iter().enumerate() {
+                        let item = match item {
+                            Value::Null if is_object => &empty,
+                            item => item,
+                        };
                         self.value(item, items, &at.index(index));
                     }
                 }
@@ -78,8 +75,8 @@ impl Walk<'_> {
                 }
                 _ => self.wrong(value, at, "an object"),
             }
-        } else {
-            self.scalar(value, of, at);
+        } else if let Some(why) = scalar::problem(value, of) {
+            self.push(FieldError::invalid(at.clone(), value.clone(), why));
         }
     }
 
@@ -149,55 +146,9 @@ impl Walk<'_> {
         }
     }
 
-    fn scalar(&mut self, value: &Value, of: &str, at: &FieldPath) {
-        if let Some(whole) = Whole::of(of) {
-            return match integer(value) {
-                None => self.wrong(value, at, "a whole number"),
-                Some(number) => {
-                    if let Some(why) = whole.problem(number) {
-                        self.push(FieldError::invalid(at.clone(), value.clone(), why));
-                    }
-                }
-            };
-        }
-        let (fits, expected) = match of {
-            "string" => (value.is_string(), "a string"),
-            "boolean" => (value.is_boolean(), "a boolean"),
-            "int-or-string" => (
-                value.is_string() || integer(value).is_some(),
-                "a whole number or a string",
-            ),
-            "quantity" => (value.is_string() || value.is_number(), "a quantity"),
-            "int-or-quantity" => (
-                value.is_string() || integer(value).is_some(),
-                "a whole number or a string",
-            ),
-            _ => (true, ""),
-        };
-        if !fits {
-            self.wrong(value, at, expected);
-        } else if let (true, Some(text)) = (of.ends_with("quantity"), value.as_str())
-            && let Some(error) = unreadable(text)
-        {
-            self.push(FieldError::invalid(at.clone(), text, error.to_string()));
-        }
-    }
-
     fn wrong(&mut self, value: &Value, at: &FieldPath, expected: &str) {
-        let got = match value {
-            Value::Null => Unexpected::Unit,
-            Value::Bool(flag) => Unexpected::Bool(*flag),
-            Value::Number(number) => match (number.as_i64(), number.as_u64(), number.as_f64()) {
-                (Some(number), _, _) => Unexpected::Signed(number),
-                (_, Some(number), _) => Unexpected::Unsigned(number),
-                (_, _, number) => Unexpected::Float(number.unwrap_or_default()),
-            },
-            Value::String(text) => Unexpected::Str(text),
-            Value::Array(_) => Unexpected::Seq,
-            Value::Object(_) => Unexpected::Map,
-        };
-        let detail = format!("expected {expected}, got {}", shorten(got.to_string()));
-        self.push(FieldError::invalid(at.clone(), value.clone(), detail));
+        let why = scalar::unlike(value, expected);
+        self.push(FieldError::invalid(at.clone(), value.clone(), why));
     }
 
     /// Of one field only the first error is told: what is made of it is looked at a second time.
@@ -216,57 +167,6 @@ fn is_empty(value: &Value) -> bool {
         Value::String(text) => text.is_empty(),
         Value::Array(items) => items.is_empty(),
         _ => false,
-    }
-}
-
-/// Why a text is no quantity; Go reads some that are too large to count with.
-fn unreadable(text: &str) -> Option<QuantityError> {
-    let error = Quantity::parse(text.trim()).err()?;
-    (error != QuantityError::TooLarge).then_some(error)
-}
-
-/// A whole number, as a text of YAML or JSON gives it.
-fn integer(value: &Value) -> Option<i128> {
-    let number = value.as_number()?;
-    number.as_i128().or_else(|| {
-        let float = number.as_f64()?;
-        // `as` stops at the ends.
-        (float.fract() == 0.0).then_some(float as i128)
-    })
-}
-
-/// The whole numbers that a field takes.
-struct Whole {
-    least: i128,
-    most: i128,
-}
-
-impl Whole {
-    fn of(of: &str) -> Option<Self> {
-        let (bits, least) = match of.split_once(">=") {
-            Some((bits, least)) => (bits, least.parse().ok()),
-            None => (of, None),
-        };
-        let (lowest, most) = match bits {
-            "int32" => (i128::from(i32::MIN), i128::from(i32::MAX)),
-            "int64" => (i128::from(i64::MIN), i128::from(i64::MAX)),
-            _ => return None,
-        };
-        Some(Self {
-            least: least.unwrap_or(lowest),
-            most,
-        })
-    }
-
-    fn problem(&self, number: i128) -> Option<String> {
-        // In the words of Kubernetes' own validation.
-        if number < self.least {
-            Some(format!("must be greater than or equal to {}", self.least))
-        } else if number > self.most {
-            Some(format!("must be less than or equal to {}", self.most))
-        } else {
-            None
-        }
     }
 }
 

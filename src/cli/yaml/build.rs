@@ -12,7 +12,7 @@ use super::place::{Spot, Step};
 use super::scalar::{self, Scalar};
 
 /// As deep as serde_json itself reads.
-const MAX_DEPTH: usize = 127;
+pub(super) const MAX_DEPTH: usize = 127;
 /// What each node of an alias costs, over the bytes of its text.
 const NODE: usize = 32;
 

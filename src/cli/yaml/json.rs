@@ -6,13 +6,15 @@ use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, SeqAccess, Vis
 use serde_json::{Map, Value};
 
 use super::Problem;
-use super::build::Failure;
+use super::build::{Failure, MAX_DEPTH};
 
 /// A value in which no object has a key twice.
 struct Strict(Value);
 
 /// How an error of ours begins, which serde_json carries as a text.
 const DOUBLED: &str = "doubled key ";
+/// What serde_json says of a value that is too deep.
+const TOO_DEEP: &str = "recursion limit exceeded";
 
 impl<'de> Deserialize<'de> for Strict {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -110,6 +112,7 @@ fn failure(error: serde_json::Error) -> Failure {
     let said = said.strip_suffix(&place).unwrap_or(&said);
     let problem = match said.strip_prefix(DOUBLED) {
         Some(key) => Problem::DuplicateKey(key.to_owned()),
+        None if said == TOO_DEEP => Problem::TooDeep(MAX_DEPTH),
         None => Problem::Syntax(said.to_owned()),
     };
     Failure {

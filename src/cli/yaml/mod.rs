@@ -10,6 +10,7 @@ mod read;
 mod scalar;
 mod write;
 
+pub(super) use place::Cursor;
 pub use read::documents;
 pub(super) use read::read_json;
 pub use write::to_string;

@@ -41,6 +41,38 @@ impl Spot {
     }
 }
 
+/// A place in a text that only moves forward, so that many places cost one pass over the text.
+#[derive(Debug)]
+pub(in crate::cli) struct Cursor {
+    at: usize,
+    line: usize,
+    column: usize,
+}
+
+impl Default for Cursor {
+    fn default() -> Self {
+        Cursor {
+            at: 0,
+            line: 1,
+            column: 1,
+        }
+    }
+}
+
+impl Cursor {
+    /// Line and column, from 1, of an offset that is not before the last one.
+    pub(in crate::cli) fn forward(&mut self, text: &str, to: usize) -> (usize, usize) {
+        for c in text.get(self.at..to).unwrap_or_default().chars() {
+            (self.line, self.column) = match c {
+                '\n' => (self.line + 1, 1),
+                _ => (self.line, self.column + 1),
+            };
+        }
+        self.at = to;
+        (self.line, self.column)
+    }
+}
+
 impl Step {
     fn strip<'p>(&self, path: &'p str) -> Option<&'p str> {
         let rest = match self {

@@ -5,7 +5,7 @@
 use serde_json::Value;
 
 use super::build::{Failure, Reader};
-use super::place::Spot;
+use super::place::{Cursor, Spot};
 use super::{Document, Problem, YamlError, json};
 
 /// What the aliases of one file may add to it, in bytes.
@@ -95,10 +95,11 @@ fn objects(chunk: &str) -> Option<Vec<Result<(Value, Spot), Failure>>> {
     let some = read.iter().any(Result::is_ok);
     let doubled = |failure: &Failure| matches!(failure.problem, Problem::DuplicateKey(_));
     let ours = some || read.iter().any(|read| read.as_ref().is_err_and(doubled));
+    let mut cursor = Cursor::default();
     let placed = read.into_iter().map(|read| {
         let (value, start) = read?;
-        let line = chunk[..start].matches('\n').count() + 1;
-        Ok((value, Spot::new(line, 1)))
+        let (line, column) = cursor.forward(chunk, start);
+        Ok((value, Spot::new(line, column)))
     });
     ours.then(|| placed.collect())
 }

@@ -106,6 +106,25 @@ fn json_is_read_too() {
 }
 
 #[test]
+fn json_objects_one_after_the_other_are_found_where_they_begin() {
+    let found = documents("{\"a\": 1} {\"b\": 2}\n\n  {\"ü\": 3} {}");
+    let found: Vec<_> = found.into_iter().map(|d| d.unwrap().position("")).collect();
+    assert_eq!(found, [(1, 1), (1, 10), (3, 3), (3, 12)]);
+}
+
+/// A cluster's workloads, as `kubectl get -o json` of each of them prints them.
+#[test]
+fn many_json_objects_take_as_long_as_their_text() {
+    let start = Instant::now();
+    let text = "{\"kind\": \"Job\",\n\"spec\": {}}\n".repeat(100_000);
+    let found = documents(&text);
+    assert_eq!(found.len(), 100_000);
+    let last = found.last().unwrap().as_ref().unwrap();
+    assert_eq!(last.position(""), (199_999, 1));
+    assert!(start.elapsed() < Duration::from_secs(10));
+}
+
+#[test]
 fn windows_line_ends_and_a_byte_order_mark_are_no_trouble() {
     let found = documents("\u{feff}a: x\r\n---\r\nb: z\r\n");
     assert_eq!(found[0].as_ref().unwrap().value, json!({"a": "x"}));
@@ -231,7 +250,14 @@ fn deep_nesting_is_refused_not_overflown() {
     assert!(read(&"[".repeat(100_000)).is_err());
     assert!(read(&"- ".repeat(100_000)).is_err());
     assert!(read(&"{a: ".repeat(200)).is_err());
-    assert!(read(&format!("{}{}", "[".repeat(127), "]".repeat(127))).is_ok());
+    let nested = |levels: usize| format!("{}{}", "[".repeat(levels), "]".repeat(levels));
+    assert!(read(&nested(127)).is_ok());
+    // Two objects are no YAML: they are read as JSON, to the same depth.
+    let stream = |levels: usize| format!("{{\"a\": 1}}\n{{\"b\": {}}}", nested(levels));
+    let second = |levels: usize| documents(&stream(levels)).remove(1);
+    assert!(second(126).is_ok());
+    let error = second(127).unwrap_err().to_string();
+    assert!(error.ends_with("nested deeper than 127 levels"), "{error}");
 }
 
 #[test]

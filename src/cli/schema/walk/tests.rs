@@ -10,13 +10,13 @@ type Thing
   size int32>=0
   surge int-or-string
   cpu quantity
-  gpu int-or-quantity
   ready boolean
   extra any
   spec Spec
   status Status
 type Spec
   names []string
+  mounts []Made
   modes []string in:Fast,Slow
   template Template makes:Made
   wider Template added
@@ -40,8 +40,8 @@ fn said(value: &Value) -> Vec<String> {
 fn what_an_apiserver_takes_is_taken() {
     for value in [
         json!({}),
-        json!({"gpu": 3, "cpu": " 1Gi "}),
-        json!({"gpu": "64Gi", "spec": {"modes": ["Fast", "", "Slow"]}}),
+        json!({"cpu": 3}),
+        json!({"cpu": " 1Gi ", "spec": {"modes": ["Fast", "", "Slow"]}}),
         // Larger than Muster counts, and Kubernetes takes it.
         json!({"cpu": "1e40"}),
         // Dropped by the apiserver.
@@ -50,6 +50,7 @@ fn what_an_apiserver_takes_is_taken() {
         json!({"labels": {"any.key/at-all": "x"}, "size": 0, "surge": "10%", "cpu": "1500m"}),
         json!({"surge": 3, "cpu": 0.5, "ready": true, "extra": {"a": [1, {"b": null}]}}),
         json!({"labels": null, "size": null, "spec": {"names": null, "template": null}}),
+        json!({"spec": {"names": [null], "mounts": null}}),
         json!({"spec": {"names": ["a", "b"], "template": {"image": "x"}}, "size": 3.0}),
         json!({"spec": {"wider": {"image": ""}}}),
     ] {
@@ -79,11 +80,11 @@ fn each_misfit_is_told_at_its_place() {
         (
             json!({"cpu": "64GB"}),
             "cpu: Invalid value: \"64GB\": quantities must match the regular expression \
-             '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'",
+             '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'; write 64G (decimal) or 64Gi (binary)",
         ),
         (
-            json!({"gpu": "many"}),
-            "gpu: Invalid value: \"many\": quantities must match the regular expression \
+            json!({"cpu": "many"}),
+            "cpu: Invalid value: \"many\": quantities must match the regular expression \
              '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'",
         ),
         (
@@ -99,9 +100,14 @@ fn each_misfit_is_told_at_its_place() {
             json!({"spec": {"template": {"image": ""}}}),
             "spec.template.image: Required value",
         ),
+        // Go makes an empty object of it.
+        (
+            json!({"spec": {"mounts": [null]}}),
+            "spec.mounts[0].image: Required value",
+        ),
         (
             json!({"status": {"ready": 3}}),
-            "status.ready: Invalid value: 3: expected a boolean, got integer `3`",
+            "status.ready: Invalid value: 3: expected a boolean, got the number 3",
         ),
         (
             json!({"size": -1}),
@@ -113,24 +119,23 @@ fn each_misfit_is_told_at_its_place() {
         ),
         (
             json!({"size": 1.5}),
-            "size: Invalid value: 1.5: expected a whole number, got floating point `1.5`",
+            "size: Invalid value: 1.5: expected a whole number, got the number 1.5",
         ),
         (
             json!({"labels": {"a": 1}}),
-            "labels[a]: Invalid value: 1: expected a string, got integer `1`",
+            "labels[a]: Invalid value: 1: expected a string, got the number 1",
         ),
         (
             json!({"spec": {"names": {}}}),
-            "spec.names: Invalid value: {}: expected a list, got map",
+            "spec.names: Invalid value: {}: expected a list, got an object",
         ),
         (
             json!({"spec": []}),
-            "spec: Invalid value: []: expected an object, got sequence",
+            "spec: Invalid value: []: expected an object, got a list",
         ),
         (
             json!({"surge": 0.5}),
-            "surge: Invalid value: 0.5: expected a whole number or a string, got floating \
-             point `0.5`",
+            "surge: Invalid value: 0.5: expected a whole number or a string, got the number 0.5",
         ),
         (
             json!({"spec": {"muster.dev/queue": "x"}}),
