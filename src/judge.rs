@@ -3,7 +3,7 @@
 //!
 //! Pure. It knows neither a kind of workload nor a scheduler by name.
 
-use crate::gang::{FieldError, FieldPath, Located, Owner, Plan, Reference, Round, keys};
+use crate::gang::{FieldError, FieldPath, Located, Owner, Part, Plan, Reference, Round, keys};
 use crate::scheduler::{self, Scheduler, Snapshot};
 use crate::workload::facts::Links;
 use crate::workload::{Facts, Origin, Reading, Unasked, Workload, site};
@@ -99,6 +99,26 @@ pub(crate) fn owner(facts: &Facts, of: &Origin<'_>) -> Owner {
     }
 }
 
+/// A start barrier waits for all pods of its targets, also where their gang starts with fewer: these hold
+/// their nodes meanwhile.
+fn barrier_beyond_quorum(plan: &Plan) -> Option<String> {
+    let targets = &plan.barrier.as_ref()?.targets;
+    let targeted = |part: &&Part| {
+        let mut roles = part.roles().iter();
+        roles.any(|role| targets.iter().any(|target| target.role == role.name))
+    };
+    let mut small = plan.parts.iter().filter(|part| part.quorum() < part.size());
+    small.find(targeted).map(|part| {
+        format!(
+            "the gang starts with {} of its {} pods, and the start barrier waits for all of them: those \
+             that are placed hold their nodes until the others are placed too; leave out the minimum count \
+             or the start barrier",
+            part.quorum(),
+            part.size()
+        )
+    })
+}
+
 impl Judged {
     /// Judges what was read; `choose` finds the scheduler of its plan.
     fn of(
@@ -122,6 +142,7 @@ impl Judged {
         if judged.plan.parts.is_empty() {
             return judged;
         }
+        judged.warnings.extend(barrier_beyond_quorum(&judged.plan));
         match choose(&judged.plan) {
             Err(error) => judged.errors.push(error),
             Ok(backend) => judged.hold_against(backend),

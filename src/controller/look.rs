@@ -26,6 +26,7 @@ use super::needs;
 use super::owners::Owners;
 use super::report::condition::Conditions;
 use super::report::events::{EventPublisher, Refusal, Report};
+use super::report::few::cut;
 use super::revisions::Revisions;
 use super::wanted::{NthStart, Starts, Wanted};
 use super::watched_kind::{known_as, object_key};
@@ -37,6 +38,9 @@ use crate::workload::{Facts, Life, Object, SeenPod, Workload, child};
 
 /// A gang whose object's name is taken is looked at this often.
 const BLOCKED: Duration = Duration::from_secs(30);
+
+/// Of the cause in what is said of a workload that was suspended.
+const LONGEST_CAUSE: usize = 280;
 
 /// Until the caches are filled.
 const UNFILLED: Duration = Duration::from_millis(50);
@@ -177,9 +181,10 @@ pub(super) async fn look(workload: Arc<Stored>, context: Arc<Context>) -> Result
         let now = Timestamp::now();
         context.starts.note(uid, start, Life::Suspended, now);
         let resume = resume(context.facts, &workload);
+        let why = waited_for(&actions);
         let waited = |(limit, _)| {
             format!(
-                "a gang waited longer than {limit:?}, so it was suspended; to resume it: {resume}"
+                "a gang waited longer than {limit:?}{why}, so it was suspended; to resume it: {resume}"
             )
         };
         actions.suspended_after = actions.timeout.map(waited);
@@ -212,6 +217,20 @@ pub(super) async fn look(workload: Arc<Stored>, context: Arc<Context>) -> Result
         Some(after) => Action::requeue(after),
         None => Action::await_change(),
     })
+}
+
+/// What the first gang waited for that did so for too long: events that say it are gone after an hour.
+fn waited_for(actions: &Actions) -> String {
+    let mut waiting = actions.gangs.iter().filter(|gang| gang.waits());
+    let told = waiting.find_map(|gang| Some((gang, gang.causes.first()?)));
+    told.map(|(gang, cause)| {
+        format!(
+            " ({}: {})",
+            gang.name,
+            cut(&cause.to_string(), LONGEST_CAUSE)
+        )
+    })
+    .unwrap_or_default()
 }
 
 /// What to type to resume a workload.

@@ -7,11 +7,12 @@
 //! - [`room`]: what nodes have left, for how many members, and who has the rest; [`nodes`] says which
 //!   of them a pod may use, and [`fit`] is the answer.
 //! - `text`: the sentences, the same for all schedulers; `short`: a few words for a table;
-//!   `amount`: how resources are written in both; `next_step`: what to type next.
+//!   `amount` and `asked`: how resources and nodes are written in both; `next_step`: what to type next.
 //!
 //! Pure: no client, no clock, no cache. The reconciler and `muster explain` call the same functions.
 
 mod amount;
+mod asked;
 pub mod cause;
 pub mod evidence;
 pub mod fit;

@@ -3,12 +3,13 @@
 use std::fmt;
 
 use super::amount::Resource;
+use super::asked::{Nodes, none_matches, on};
 use super::cause::Cause;
 use super::fit::{Fit, How, Lacking, Places, Preemption, Small};
 use super::nodes::Exclusion;
 use super::refusal::Refuser;
 use super::words::Obstacle;
-use crate::gang::ask::{Ask, PreemptionPolicy};
+use crate::gang::ask::PreemptionPolicy;
 use crate::gang::quantity::Quantity;
 use crate::scheduler::queue::{Full, Left, QueueTrouble, Wrong};
 
@@ -126,27 +127,6 @@ fn refuser(by: Refuser) -> &'static str {
         Refuser::NameTaken => "something of the same name",
         Refuser::Invalid => "the API",
         Refuser::Other => "the cluster",
-    }
-}
-
-/// Which nodes a pod may use, as far as its spec says.
-struct Nodes<'a>(&'a Ask);
-
-impl fmt::Display for Nodes<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let selector = &self.0.node_selector;
-        if selector.is_empty() {
-            return match self.0.terms.is_empty() {
-                true => Ok(()),
-                false => f.write_str(" that its affinity allows"),
-            };
-        }
-        f.write_str(" with ")?;
-        for (index, (key, value)) in selector.iter().enumerate() {
-            let comma = if index == 0 { "" } else { "," };
-            write!(f, "{comma}{key}={value}")?;
-        }
-        Ok(())
     }
 }
 
@@ -291,13 +271,6 @@ fn preempts(f: &mut fmt::Formatter<'_>, preemption: &Preemption, needed: u32) ->
     }
 }
 
-fn on(nodes: &Nodes<'_>) -> String {
-    match nodes.to_string() {
-        any if any.is_empty() => any,
-        some => format!(" on nodes{some}"),
-    }
-}
-
 fn are(quantity: Quantity) -> &'static str {
     match quantity <= Quantity::from_units(1) {
         true => "is",
@@ -308,13 +281,7 @@ fn are(quantity: Quantity) -> &'static str {
 fn excluded(f: &mut fmt::Formatter<'_>, by: &Exclusion, nodes: usize, fit: &Fit) -> fmt::Result {
     let ask = fit.lacking.as_ref().map(|lacking| &lacking.ask);
     match by {
-        Exclusion::Selector => {
-            let nodes = ask.map(|ask| Nodes(ask).to_string()).unwrap_or_default();
-            match nodes.strip_prefix(" with ") {
-                Some(labels) => write!(f, "no node has the labels that it asks for ({labels})"),
-                None => f.write_str("no node is allowed by its node affinity"),
-            }
-        }
+        Exclusion::Selector => none_matches(f, ask.map(|ask| &**ask)),
         Exclusion::Taint(taint) => write!(
             f,
             "it does not tolerate the taint {taint} of {nodes} {}",
