@@ -5,8 +5,10 @@
 //! another type, is refused before any webhook is called. So this is the command line's alone, and
 //! admission never comes here. `fields.txt` says which fields there are; it is made by
 //! `cargo run --features e2e --example fields` from what Kubernetes and the operators publish, and
-//! `tests/cluster/fields.rs` says how. What a field means only `rules.rs` knows: what no schema says.
+//! `tests/cluster/fields.rs` says how. What a field means only `rules.rs` and
+//! `resources.rs` know: what no schema says.
 
+mod resources;
 mod rules;
 mod scalar;
 mod walk;

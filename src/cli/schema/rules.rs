@@ -8,10 +8,10 @@ use std::collections::{BTreeMap, HashSet};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
+use super::resources;
 use crate::gang::name::{
     MAX_LABEL, is_dns_label, is_label_value, is_object_name, is_qualified_name,
 };
-use crate::gang::quantity::Quantity;
 use crate::gang::selector::Selector;
 use crate::gang::{FieldError, FieldPath};
 
@@ -174,25 +174,7 @@ fn pod(map: &Map<String, Value>, at: &FieldPath, errors: &mut Vec<FieldError>) {
                     errors.push(FieldError::duplicate(at.child("name"), name));
                 }
             }
-            overcommitted(&container["resources"], &at.child("resources"), errors);
-        }
-    }
-}
-
-/// Requests that are more than their limits.
-fn overcommitted(resources: &Value, at: &FieldPath, errors: &mut Vec<FieldError>) {
-    let quantity = |value: &Value| match value {
-        Value::String(text) => Quantity::parse(text.trim()).ok(),
-        Value::Number(number) => Quantity::parse(&number.to_string()).ok(),
-        _ => None,
-    };
-    let requests = resources["requests"].as_object();
-    for (name, request) in requests.into_iter().flatten() {
-        let asked = quantity(request).zip(quantity(&resources["limits"][name]));
-        if let Some((request, limit)) = asked.filter(|(request, limit)| request > limit) {
-            let why = format!("must be less than or equal to {name} limit of {limit}");
-            let at = at.child("requests").key(name);
-            errors.push(FieldError::invalid(at, request.to_string(), why));
+            resources::of_container(&container["resources"], &at.child("resources"), errors);
         }
     }
 }
