@@ -3,6 +3,8 @@
 //!
 //! Pure. It knows neither a kind of workload nor a scheduler by name.
 
+use std::collections::HashSet;
+
 use crate::gang::{FieldError, FieldPath, Located, Owner, Part, Plan, Reference, Round, keys};
 use crate::scheduler::{self, Scheduler, Snapshot};
 use crate::workload::facts::Links;
@@ -102,10 +104,11 @@ pub(crate) fn owner(facts: &Facts, of: &Origin<'_>) -> Owner {
 /// A start barrier waits for all pods of its targets, also where their gang starts with fewer: these hold
 /// their nodes meanwhile.
 fn barrier_beyond_quorum(plan: &Plan) -> Option<String> {
-    let targets = &plan.barrier.as_ref()?.targets;
+    let targets = plan.barrier.as_ref()?.targets.iter();
+    let targets: HashSet<&str> = targets.map(|target| target.role.as_str()).collect();
     let targeted = |part: &&Part| {
         let mut roles = part.roles().iter();
-        roles.any(|role| targets.iter().any(|target| target.role == role.name))
+        roles.any(|role| targets.contains(role.name.as_str()))
     };
     let mut small = plan.parts.iter().filter(|part| part.quorum() < part.size());
     small.find(targeted).map(|part| {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use k8s_openapi::jiff::Timestamp;
 
 /// Whoever is still refused says so again by then: a Job is tried again within a minute, and of events
-/// that repeat themselves one comes through in five (client-go 0.37: `EventSourceObjectSpamFilter`).
+/// that repeat themselves one comes through in five minutes (client-go 0.37: `EventSourceObjectSpamFilter`).
 pub const REPEATED: Duration = Duration::from_secs(330);
 
 /// Of so many events it is known when they were told.
