@@ -31,6 +31,8 @@ pub(super) fn workload(workload: &Inspected) -> Value {
     let condition = condition(workload);
     let condition =
         condition.map(|(reason, message)| json!({"reason": reason, "message": message}));
+    let barrier = workload.barrier.as_ref();
+    let barrier = barrier.map(|(reason, message)| json!({"reason": reason, "message": message}));
     json!({
         "kind": workload.kind,
         "namespace": workload.namespace,
@@ -43,6 +45,7 @@ pub(super) fn workload(workload: &Inspected) -> Value {
         "missing": workload.missing,
         "foreign": workload.foreign,
         "condition": condition,
+        "startBarrier": barrier,
         "kueueQueue": workload.kueue.as_ref().map(|queued| &queued.queue),
         "next": workload.resume,
     })

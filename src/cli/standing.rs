@@ -64,6 +64,9 @@ fn suspended(found: &Inspected) -> String {
 
 fn live(found: &Inspected) -> String {
     let gangs = &found.gangs;
+    if let (true, Some((_, message))) = (gangs.is_empty(), &found.barrier) {
+        return at_barrier(message);
+    }
     let is_placed = gangs.iter().all(|gang| gang.state == State::Scheduled);
     if is_placed && !gangs.is_empty() && found.missing.is_empty() {
         return placed(found);
@@ -117,10 +120,15 @@ fn placed(found: &Inspected) -> String {
             "; {imageless} {pods} cannot pull an image, which is not a matter of scheduling: {of}"
         );
     }
-    if let Some(waits) = &found.barrier {
-        text += &format!("; at the start barrier {waits}");
+    if let Some((_, message)) = found.at_barrier() {
+        text += "; ";
+        text += &at_barrier(message);
     }
     text
+}
+
+fn at_barrier(message: &str) -> String {
+    format!("at the start barrier {message}")
 }
 
 /// How a gang stands, in a sentence.

@@ -153,12 +153,13 @@ pub fn decide(seen: &Seen<'_>, cluster: &Snapshot) -> Actions {
         _ => Vec::new(),
     };
     let needed = shared::needed_by_others(&judged.plan, judged.backend, seen.partners);
-    let barrier = actions.barrier.as_ref().map(|barrier| barrier.start.name());
+    let barriers = actions.barrier.iter().flat_map(BarrierStatus::starts);
+    let barriers: Vec<String> = barriers.map(|start| start.name()).collect();
     if life == Life::Suspended {
         actions.barrier = barriers::suspended(seen, &judged);
     }
     let mut kept: HashSet<&str> = wanted.iter().filter_map(name).collect();
-    kept.extend(barrier.as_deref());
+    kept.extend(barriers.iter().map(String::as_str));
     let facts = seen.workload.facts();
     let used = InUse::by(seen.pods.iter().chain(seen.strangers), |round| {
         let backend = judged.backend;

@@ -80,6 +80,31 @@ pub(crate) struct BarrierStart {
 }
 
 impl BarrierStart {
+    /// The first start of a workload of tests.
+    #[cfg(test)]
+    pub(crate) fn example() -> Self {
+        Self {
+            namespace: "ml".to_owned(),
+            workload: "train".to_owned(),
+            uid: "7f6c".to_owned(),
+            attempt: 0,
+            round: Round(0),
+        }
+    }
+
+    /// Whether it is of the same attempt, in whatever round.
+    pub(crate) fn is_of_attempt(&self, other: &Self) -> bool {
+        self.uid == other.uid && self.attempt == other.attempt
+    }
+
+    /// The same start in another round.
+    pub(crate) fn in_round(&self, round: Round) -> Self {
+        Self {
+            round,
+            ..self.clone()
+        }
+    }
+
     /// The name of the ConfigMap that opens the barrier. With the uid in its hash: no user has one of
     /// this name by accident, and none is left from a workload of the same name.
     pub(crate) fn name(&self) -> String {
@@ -180,11 +205,10 @@ mod tests {
     fn each_start_has_a_barrier_of_its_own() {
         let start = |uid: &str, attempt, round| {
             let start = BarrierStart {
-                namespace: "ml".to_owned(),
-                workload: "train".to_owned(),
                 uid: uid.to_owned(),
                 attempt,
                 round: Round(round),
+                ..BarrierStart::example()
             };
             start.name()
         };

@@ -272,13 +272,18 @@ fn what_does_not_wait_says_how_it_stands() {
     assert_eq!(headline(&refused), "it was created without Muster");
     let waits = "main containers wait until all members have started";
     let at_barrier = Inspected {
-        barrier: Some(waits.to_owned()),
+        barrier: Some(("BarrierWaiting".to_owned(), waits.to_owned())),
         ..gang(State::Scheduled)
     };
     assert_eq!(
         headline(&at_barrier),
         format!("all gangs are placed; at the start barrier {waits}")
     );
+    let alone = Inspected {
+        gangs: Vec::new(),
+        ..at_barrier
+    };
+    assert_eq!(headline(&alone), format!("at the start barrier {waits}"));
     let mut imageless = gang(State::Scheduled);
     imageless.gangs[0].imageless = 2;
     insta::assert_snapshot!(headline(&imageless), @"all gangs are placed; 2 pods cannot pull an image, which is not a matter of scheduling: kubectl describe pods -n ml");

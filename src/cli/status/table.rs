@@ -187,6 +187,10 @@ fn lines(workload: &Inspected) -> Vec<Line> {
         let reason = reason.or(cause.map(crate::explain::Cause::reason));
         let message = told.map(|(_, message)| message.to_owned());
         let message = message.or(cause.map(ToString::to_string));
+        // Of one that is placed: why it does not run.
+        let barrier = workload.at_barrier().filter(|_| !waits);
+        let reason = reason.or(barrier.map(|(reason, _)| reason));
+        let message = message.or(barrier.map(|(_, message)| message.to_owned()));
         // A few words only of what is the cause.
         let few = cause.filter(|cause| reason == Some(cause.reason()));
         Line {
@@ -216,14 +220,21 @@ fn gangless(workload: &Inspected) -> Line {
         Life::Deleting => "Deleting",
         Life::LeftAlone => "LeftAlone",
         Life::Live if workload.refusal().is_some() => "Refused",
-        Life::Live => "Empty",
+        Life::Live => match &workload.barrier {
+            Some(_) if workload.at_barrier().is_some() => "Waiting",
+            Some(_) => "Started",
+            None => "Empty",
+        },
     };
+    let told = told.or(workload.barrier.as_ref());
     let kueue = workload.kueue.as_ref();
     let kueue = kueue.filter(|_| workload.life == Life::Suspended);
     let refused = workload.refusal().map(|_| "GangRefused".to_owned());
     Line {
         state: state.to_owned(),
-        waits_for: kueue.map(|queued| format!("Kueue's queue {}", queued.queue)),
+        waits_for: kueue
+            .map(|queued| format!("Kueue's queue {}", queued.queue))
+            .or(workload.at_barrier().map(|_| "all members".to_owned())),
         cause: refused.or(told.map(|(reason, _)| reason.clone())),
         message: Some(match (workload.refusal(), told) {
             (None, Some((_, message))) if !message.is_empty() => message.clone(),

@@ -119,6 +119,42 @@ fn what_the_condition_knows_better_is_the_cause() {
 }
 
 #[test]
+fn a_start_barrier_is_a_line_too() {
+    let waits = "main containers wait until all members have started: 2 of 3 members have started";
+    let closed = Some(("BarrierWaiting".to_owned(), waits.to_owned()));
+    let alone = Inspected {
+        gangs: Vec::new(),
+        progress: Vec::new(),
+        barrier: closed.clone(),
+        ..example()
+    };
+    let open = Inspected {
+        barrier: Some((
+            "BarrierOpened".to_owned(),
+            "3 of 3 members have started".to_owned(),
+        )),
+        ..alone.clone()
+    };
+    let placed = Inspected {
+        gangs: vec![GangStatus {
+            state: State::Scheduled,
+            causes: Vec::new(),
+            waited: None,
+            ..GangStatus::example()
+        }],
+        barrier: closed,
+        ..example()
+    };
+    let columns = Columns {
+        reach: Reach::One,
+        screen: Screen::Plain,
+        depth: Depth::Wide,
+        width: None,
+    };
+    insta::assert_snapshot!("status-barrier", columns.table(&[alone, open, placed]));
+}
+
+#[test]
 fn scripts_read_the_same() {
     let listed = value(&all());
     let gang = &listed[0]["gangs"][0];

@@ -89,13 +89,11 @@ pub(super) fn look(seen: &Seen<'_>, judged: &Judged) -> Option<BarrierStatus> {
 /// The same of a workload that is suspended: nobody waits, and nothing is open.
 pub(super) fn suspended(seen: &Seen<'_>, judged: &Judged) -> Option<BarrierStatus> {
     let (barrier, start) = asked(seen, judged)?;
-    Some(status::status(
-        barrier,
-        start,
-        &[],
-        Shown::Nothing,
-        seen.now,
-    ))
+    let nobody = status::status(barrier, start, &[], Shown::Nothing, seen.now);
+    Some(BarrierStatus {
+        missing: None,
+        ..nobody
+    })
 }
 
 /// The barrier that a workload asks for, and its start of now.
@@ -117,12 +115,19 @@ fn asked<'j>(seen: &Seen<'_>, judged: &'j Judged) -> Option<(&'j Barrier, Barrie
     Some((barrier, start))
 }
 
-/// The ConfigMap that must exist now.
-pub(super) fn wanted(seen: &Seen<'_>, status: Option<&BarrierStatus>) -> Option<DynamicObject> {
-    let status = status?;
+/// The ConfigMaps that must exist now.
+pub(super) fn wanted(seen: &Seen<'_>, status: Option<&BarrierStatus>) -> Vec<DynamicObject> {
+    let Some((status, says)) = status.and_then(|status| Some((status, status.says.as_ref()?)))
+    else {
+        return Vec::new();
+    };
     let owner = judge::owner(seen.workload.facts(), &seen.origin());
-    let says = status.says.as_ref()?;
-    Some(config_map(&status.start, &owner, says))
+    let config_map = |start: BarrierStart| {
+        // What was opened before a suspension that not all have seen stays open for those.
+        let opened = made(seen, &start).and_then(self::says) == Some(OPENED);
+        config_map(&start, &owner, if opened { &Says::Open } else { says })
+    };
+    status.starts().map(config_map).collect()
 }
 
 fn made<'s>(seen: &Seen<'s>, start: &BarrierStart) -> Option<&'s DynamicObject> {

@@ -1,13 +1,13 @@
 //! How a start barrier stands: pure, from what is wanted and who has come.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
 use k8s_openapi::jiff::Timestamp;
 
 use super::waiters::{Step, Waiter};
-use crate::controller::report::few::{cut, few};
-use crate::gang::{Barrier, BarrierStart, Target};
+use crate::controller::report::few::{Few, cut};
+use crate::gang::{Barrier, BarrierStart, Round, Target};
 
 /// So long before the first pod's time is over it is written down who is missing, so that the pod can
 /// say it.
@@ -16,6 +16,13 @@ const AHEAD: Duration = Duration::from_secs(2);
 /// After its barrier has opened, or after it has come, a pod that can ask a replica has gone on long
 /// before.
 const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Pods of an earlier round that live for so long beside one of this round that waits have outlived the
+/// suspension: the Job controller deletes the others before their Job makes new ones.
+const OUTLIVED: Duration = Duration::from_secs(5);
+
+/// So many earlier rounds at most, the latest ones: each has a ConfigMap.
+const MOST_OUTLIVED: usize = 4;
 
 /// The longest text of who is missing: it goes over the line, and into a termination message.
 pub(super) const LONGEST: usize = 1000;
@@ -35,15 +42,38 @@ pub(crate) enum Says {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BarrierStatus {
     pub(crate) start: BarrierStart,
+    /// Earlier rounds of the same attempt whose pods live on. A workload may be suspended and resumed before
+    /// every Job has seen it: those that have not keep their pods, and these wait for their own round.
+    pub(crate) outlived: BTreeSet<Round>,
     pub(crate) members: u64,
     /// What its ConfigMap must say; none before anything is to be said.
     pub(crate) says: Option<Says>,
+    /// Who is missing, while nothing is to be said.
+    pub(crate) missing: Option<String>,
+    /// How long the first one has waited.
+    pub(crate) waited: Option<Duration>,
     /// Pods that still wait although it is open, and whose kubelet was not told to look.
-    pub(crate) stragglers: Vec<String>,
+    pub(crate) stragglers: Vec<Straggler>,
     /// When the next pod's time is over, if nobody comes.
     pub(crate) again: Option<Duration>,
     /// Somebody waits.
     pub(crate) begun: bool,
+}
+
+impl BarrierStatus {
+    /// Every start whose pods wait for each other, each with a ConfigMap of its own.
+    pub(crate) fn starts(&self) -> impl Iterator<Item = BarrierStart> {
+        let rounds = self.outlived.iter().copied();
+        let rounds = rounds.chain([self.start.round]);
+        rounds.map(|round| self.start.in_round(round))
+    }
+}
+
+/// A pod that still waits although its barrier is open.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Straggler {
+    pub(crate) pod: String,
+    pub(crate) round: Round,
 }
 
 /// What the ConfigMap says that exists.
@@ -54,7 +84,7 @@ pub(crate) enum Shown {
     Late,
 }
 
-/// How a barrier stands, by those of its own start.
+/// How a barrier stands, by those of its own start and those of earlier rounds that live on.
 pub(crate) fn status(
     barrier: &Barrier,
     start: BarrierStart,
@@ -62,11 +92,16 @@ pub(crate) fn status(
     shown: Shown,
     now: Timestamp,
 ) -> BarrierStatus {
+    let outlived = outlived(&start, waiters);
     let own: Vec<&Waiter> = waiters
         .iter()
         .copied()
-        .filter(|waiter| waiter.start == start && waiter.step != Step::Gone)
+        .filter(|waiter| match waiter.start.round == start.round {
+            true => waiter.start == start && waiter.step != Step::Gone,
+            false => lives(waiter, &start) && outlived.contains(&waiter.start.round),
+        })
         .collect();
+    let of_now = || own.iter().filter(|waiter| waiter.start == start);
     let mut came: HashMap<&str, u64> = HashMap::new();
     for waiter in own.iter().filter(|w| has_come(&w.step)) {
         *came.entry(&waiter.role).or_default() += 1;
@@ -77,17 +112,28 @@ pub(crate) fn status(
         came >= *wanted
     });
     // Who has gone on was let through: a restart of Muster must not hold up the others.
-    let passed = own.iter().any(|waiter| waiter.step == Step::Passed);
-    let begun = own.iter().any(|waiter| has_come(&waiter.step));
+    let passed = of_now().any(|waiter| waiter.step == Step::Passed);
+    let begun = of_now().any(|waiter| has_come(&waiter.step));
+    let settles = match outlived.is_empty() {
+        true => None,
+        false => {
+            let first = of_now().filter_map(|waiter| since(&waiter.step)).min();
+            let left = first.and_then(|first| OUTLIVED.checked_sub(elapsed(first, now)));
+            left.filter(|left| !left.is_zero())
+        }
+    };
     let mut status = BarrierStatus {
         members: wanted.iter().map(|(_, wanted)| wanted).sum(),
         says: None,
+        missing: None,
+        waited: None,
         stragglers: Vec::new(),
         again: None,
         begun,
-        start,
+        outlived,
+        start: start.clone(),
     };
-    if shown == Shown::Open || passed || all && begun {
+    if shown == Shown::Open || passed || all && begun && settles.is_none() {
         status.says = Some(Says::Open);
         for waiter in own.iter().filter(|waiter| !waiter.touched) {
             // One that has just come still asks.
@@ -96,28 +142,33 @@ pub(crate) fn status(
             };
             let waited = since.map_or(PATIENCE, |since| elapsed(since, now));
             match PATIENCE.checked_sub(waited).filter(|left| !left.is_zero()) {
-                None => status.stragglers.push(waiter.pod.clone()),
+                None => status.stragglers.push(Straggler {
+                    pod: waiter.pod.clone(),
+                    round: waiter.start.round,
+                }),
                 Some(left) => status.again = Some(status.again.map_or(left, |a| a.min(left))),
             }
         }
         return status;
     }
+    let missing = missing(&wanted, &own);
     if shown == Shown::Late {
         // Those who gave up may be restarted: it is late all the same.
-        status.says = Some(Says::Late(missing(&wanted, &own)));
+        status.says = Some(Says::Late(missing));
         return status;
     }
     let first = own.iter().filter_map(|waiter| since(&waiter.step)).min();
-    let Some(first) = first else {
-        return status;
-    };
-    let left = barrier
-        .timeout
-        .saturating_sub(AHEAD)
-        .saturating_sub(elapsed(first, now));
-    match left.is_zero() {
-        true => status.says = Some(Says::Late(missing(&wanted, &own))),
-        false => status.again = Some(left),
+    status.waited = first.map(|first| elapsed(first, now));
+    let left = status.waited.map(|waited| {
+        let timeout = barrier.timeout.saturating_sub(AHEAD);
+        timeout.saturating_sub(waited)
+    });
+    match left {
+        Some(Duration::ZERO) => status.says = Some(Says::Late(missing)),
+        left => {
+            status.missing = Some(missing);
+            status.again = settles.into_iter().chain(left).min();
+        }
     }
     status
 }
@@ -133,8 +184,7 @@ fn wanted<'b>(
     waiters: &[&Waiter],
 ) -> Vec<(&'b str, u64)> {
     let earlier = |waiter: &&&Waiter| {
-        let BarrierStart { uid, attempt, .. } = &waiter.start;
-        let same = *uid == start.uid && *attempt == start.attempt;
+        let same = waiter.start.is_of_attempt(start);
         same && waiter.start.round < start.round && waiter.step == Step::Done
     };
     let mut done: HashMap<(&str, &str), u64> = HashMap::new();
@@ -162,25 +212,33 @@ fn since(step: &Step) -> Option<Timestamp> {
     }
 }
 
+/// Whether a pod of the same attempt still has its work to do.
+fn lives(waiter: &Waiter, start: &BarrierStart) -> bool {
+    waiter.start.is_of_attempt(start) && !matches!(waiter.step, Step::Gone | Step::Done)
+}
+
 /// The start whose pods wait: that of the workload's round, or of an earlier one whose pods live on. A
 /// workload may be suspended and resumed before its controller has seen the suspension: then its pods
 /// stay, and with them their round. A later round than the workload's is nobody's.
 pub(crate) fn start_of_now(workload: BarrierStart, waiters: &[&Waiter]) -> BarrierStart {
-    let lives = |waiter: &&&Waiter| {
-        let BarrierStart {
-            uid,
-            attempt,
-            round,
-            ..
-        } = &waiter.start;
-        let same = *uid == workload.uid && *attempt == workload.attempt;
-        same && *round <= workload.round && !matches!(waiter.step, Step::Gone | Step::Done)
-    };
-    let rounds = waiters.iter().filter(lives).map(|w| w.start.round);
+    let living = waiters.iter().filter(|waiter| lives(waiter, &workload));
+    let rounds = living.map(|waiter| waiter.start.round);
+    let round = rounds.filter(|round| *round <= workload.round).max();
     BarrierStart {
-        round: rounds.max().unwrap_or(workload.round),
+        round: round.unwrap_or(workload.round),
         ..workload
     }
+}
+
+/// The rounds before this one whose pods live on.
+fn outlived(start: &BarrierStart, waiters: &[&Waiter]) -> BTreeSet<Round> {
+    let living = waiters.iter().filter(|waiter| lives(waiter, start));
+    let rounds = living.map(|waiter| waiter.start.round);
+    let mut rounds: BTreeSet<Round> = rounds.filter(|round| *round < start.round).collect();
+    while rounds.len() > MOST_OUTLIVED {
+        rounds.pop_first();
+    }
+    rounds
 }
 
 /// How many of how many have started, and the first of those who have not, with the reason. Those who have
@@ -188,23 +246,29 @@ pub(crate) fn start_of_now(workload: BarrierStart, waiters: &[&Waiter]) -> Barri
 fn missing(wanted: &[(&str, u64)], own: &[&Waiter]) -> String {
     let gave_up = |waiter: &&Waiter| matches!(waiter.step, Step::GaveUp(_));
     let started = |waiter: &&&Waiter| has_come(&waiter.step) || gave_up(waiter);
-    let mut missing = Vec::new();
+    let mut by_role: HashMap<&str, Vec<&Waiter>> = HashMap::new();
+    for waiter in own {
+        by_role.entry(&waiter.role).or_default().push(waiter);
+    }
+    let mut missing = Few::default();
     for (role, members) in wanted {
-        let of_role = || own.iter().filter(|waiter| waiter.role == *role);
-        for waiter in of_role() {
-            let reason = match &waiter.step {
-                Step::Unplaced(None) => "is not placed yet".to_owned(),
-                Step::Unplaced(Some(why)) => format!("is not placed: {why}"),
-                Step::Starting(None) => "has not started yet".to_owned(),
-                Step::Starting(Some(why)) => format!("has not started: {why}"),
+        let of_role = by_role.get(role).map(Vec::as_slice).unwrap_or_default();
+        for waiter in of_role {
+            let (reason, why) = match &waiter.step {
+                Step::Unplaced(why) => ("is not placed", why),
+                Step::Starting(why) => ("has not started", why),
                 Step::Waits(_) | Step::GaveUp(_) => continue,
                 Step::Passed | Step::Done | Step::Gone => continue,
             };
-            missing.push(cut(&format!("{} {reason}", waiter.pod), EACH));
+            let pod = &waiter.pod;
+            missing.add(|| match why {
+                Some(why) => cut(&format!("{pod} {reason}: {why}"), EACH),
+                None => format!("{pod} {reason} yet"),
+            });
         }
-        let made = of_role().count() as u64;
-        if let Some(unmade) = members.checked_sub(made).filter(|more| *more > 0) {
-            missing.push(format!("{role}: {unmade} not created yet"));
+        let unmade = members.saturating_sub(of_role.len() as u64);
+        if unmade > 0 {
+            missing.add(|| format!("{role}: {unmade} not created yet"));
         }
     }
     let members: u64 = wanted.iter().map(|(_, members)| members).sum();
@@ -214,211 +278,11 @@ fn missing(wanted: &[(&str, u64)], own: &[&Waiter]) -> String {
     if own.iter().any(gave_up) {
         text.push_str(", and some of them have given up");
     }
-    match few(missing.iter().map(String::as_str)) {
+    match missing.into_text() {
         missing if missing.is_empty() => text,
         missing => cut(&format!("{text}; {missing}"), LONGEST),
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::gang::{Round, StampHash};
-    use crate::workload::seen::Sealed;
-
-    fn start(attempt: u32) -> BarrierStart {
-        BarrierStart {
-            namespace: "ml".to_owned(),
-            workload: "train".to_owned(),
-            uid: "7f6c".to_owned(),
-            attempt,
-            round: Round(0),
-        }
-    }
-
-    fn barrier() -> Barrier {
-        let target = |role: &str, pods| Target {
-            role: role.to_owned(),
-            jobs: 1,
-            pods,
-            completions: pods,
-        };
-        Barrier {
-            timeout: Duration::from_secs(300),
-            targets: vec![target("driver", 1), target("workers", 2)],
-        }
-    }
-
-    fn waiter(role: &str, pod: &str, step: Step) -> Waiter {
-        Waiter {
-            pod: pod.to_owned(),
-            start: start(0),
-            role: role.to_owned(),
-            job: format!("train-{role}-0"),
-            stamped: StampHash::default(),
-            sealed: Sealed::Yes,
-            step,
-            touched: false,
-        }
-    }
-
-    fn at(seconds: i64) -> Timestamp {
-        Timestamp::from_second(1_800_000_000 + seconds).unwrap()
-    }
-
-    fn waits() -> Step {
-        Step::Waits(Some(at(0)))
-    }
-
-    fn look(waiters: &[Waiter], shown: Shown, now: i64) -> BarrierStatus {
-        let waiters: Vec<&Waiter> = waiters.iter().collect();
-        status(&barrier(), start(0), &waiters, shown, at(now))
-    }
-
-    #[test]
-    fn it_opens_when_every_member_of_every_target_waits() {
-        let mut all = vec![
-            waiter("driver", "d", waits()),
-            waiter("workers", "w0", waits()),
-            waiter("workers", "w1", Step::Starting(None)),
-        ];
-        let early = look(&all, Shown::Nothing, 10);
-        assert_eq!(early.says, None);
-        assert_eq!(early.again, Some(Duration::from_secs(288)));
-        all[2].step = waits();
-        assert_eq!(look(&all, Shown::Nothing, 10).says, Some(Says::Open));
-        // One role's pods do not stand for another's.
-        all[2].role = "driver".to_owned();
-        assert_eq!(look(&all, Shown::Nothing, 10).says, None);
-    }
-
-    #[test]
-    fn pods_of_another_attempt_do_not_count() {
-        let mut all = vec![
-            waiter("driver", "d", waits()),
-            waiter("workers", "w0", waits()),
-            waiter("workers", "w1", waits()),
-        ];
-        all[1].start = start(1);
-        assert_eq!(look(&all, Shown::Nothing, 10).says, None);
-        all[1].start = start(0);
-        all[1].step = Step::Gone;
-        assert_eq!(look(&all, Shown::Nothing, 10).says, None);
-    }
-
-    #[test]
-    fn what_was_done_before_a_resume_is_not_waited_for() {
-        let mut all = [
-            waiter("driver", "d", Step::Done),
-            waiter("workers", "w0", Step::Done),
-            waiter("workers", "w1", Step::Gone),
-            waiter("workers", "w2", waits()),
-        ];
-        all[3].start.round = Round(1);
-        let waiters: Vec<&Waiter> = all.iter().collect();
-        let resumed = BarrierStart {
-            round: Round(1),
-            ..start(0)
-        };
-        let status = status(&barrier(), resumed, &waiters, Shown::Nothing, at(10));
-        assert_eq!((status.says, status.members), (Some(Says::Open), 1));
-    }
-
-    #[test]
-    fn a_pod_that_has_just_come_is_no_straggler() {
-        let early = [waiter("workers", "w0", waits())];
-        let status = look(&early, Shown::Open, 2);
-        assert_eq!(status.stragglers, [""; 0]);
-        assert_eq!(status.again, Some(Duration::from_secs(3)));
-    }
-
-    #[test]
-    fn once_open_it_stays_open() {
-        let one = [waiter("workers", "w0", waits())];
-        let open = look(&one, Shown::Open, 10);
-        assert_eq!(open.says, Some(Says::Open));
-        assert_eq!(open.stragglers, ["w0"]);
-        // Nobody remembers that it was open, but somebody was let through.
-        let two = [
-            waiter("workers", "w0", waits()),
-            waiter("driver", "d", Step::Passed),
-        ];
-        assert_eq!(look(&two, Shown::Nothing, 10).says, Some(Says::Open));
-    }
-
-    #[test]
-    fn shortly_before_the_first_one_gives_up_it_is_said_who_is_missing() {
-        let all = [
-            waiter("workers", "w0", waits()),
-            waiter(
-                "workers",
-                "w1",
-                Step::Starting(Some("load: ErrImagePull".to_owned())),
-            ),
-        ];
-        assert_eq!(look(&all, Shown::Nothing, 290).says, None);
-        let Some(Says::Late(text)) = look(&all, Shown::Nothing, 298).says else {
-            panic!("it is late");
-        };
-        insta::assert_snapshot!(text, @"1 of 3 members have started; driver: 1 not created yet; w1 has not started: load: ErrImagePull");
-    }
-
-    #[test]
-    fn whom_the_others_waited_for_is_named_although_they_have_given_up() {
-        let mut all = vec![waiter("driver", "d", Step::GaveUp(Some(at(0))))];
-        all.push(waiter("workers", "w0", Step::GaveUp(Some(at(0)))));
-        all.push(waiter(
-            "workers",
-            "w1",
-            Step::Unplaced(Some("0/4 nodes are available".to_owned())),
-        ));
-        let Some(Says::Late(text)) = look(&all, Shown::Late, 400).says else {
-            panic!("it is late");
-        };
-        insta::assert_snapshot!(text, @"2 of 3 members have started, and some of them have given up; w1 is not placed: 0/4 nodes are available");
-    }
-
-    #[test]
-    fn pods_that_outlive_a_short_suspension_are_the_start_of_now() {
-        let mut all = [
-            waiter("driver", "d", waits()),
-            waiter("workers", "w0", waits()),
-            waiter("workers", "w1", waits()),
-        ];
-        let resumed = || BarrierStart {
-            round: Round(1),
-            ..start(0)
-        };
-        let now = |all: &[Waiter]| {
-            let waiters: Vec<&Waiter> = all.iter().collect();
-            start_of_now(resumed(), &waiters).round
-        };
-        assert_eq!(now(&all), Round(0));
-        // Once the first pod of the new round exists, the old ones are on their way out.
-        all[2].start.round = Round(1);
-        assert_eq!(now(&all), Round(1));
-        // Nobody is in a round that the workload has not begun.
-        all[2].start.round = Round(7);
-        assert_eq!(now(&all), Round(0));
-        for waiter in &mut all {
-            waiter.step = Step::Done;
-        }
-        assert_eq!(now(&all), Round(1));
-    }
-
-    #[test]
-    fn who_gave_up_is_missing_until_kubelet_restarts_it() {
-        let all = [
-            waiter("driver", "d", Step::GaveUp(Some(at(0)))),
-            waiter("workers", "w0", waits()),
-            waiter("workers", "w1", waits()),
-        ];
-        let late = look(&all, Shown::Late, 10);
-        assert_eq!(
-            late.says,
-            Some(Says::Late(
-                "3 of 3 members have started, and some of them have given up".to_owned()
-            ))
-        );
-    }
-}
+mod tests;

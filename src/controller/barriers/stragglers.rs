@@ -12,7 +12,7 @@ use kube::api::{Api, Patch, PatchParams};
 use kube::core::DynamicObject;
 use serde_json::{Value, json};
 
-use super::status::{BarrierStatus, Says};
+use super::status::{BarrierStatus, Says, Straggler};
 use crate::controller::cache::expiring::Expiring;
 use crate::controller::decide::Actions;
 use crate::gang::keys;
@@ -51,23 +51,30 @@ impl Stragglers {
     /// when to look again.
     pub(crate) fn hold_back(&self, actions: &mut Actions) -> Option<Duration> {
         let status = actions.barrier.as_ref()?;
-        let (name, now) = (status.start.name(), Instant::now());
+        let now = Instant::now();
         if !matches!(status.says, Some(Says::Late(_))) {
             return None;
         }
-        let named = |object: &DynamicObject| object.metadata.name.as_deref() == Some(&name);
-        let at = actions.apply.iter().position(named)?;
         let mut late = self.late.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(((), left)) = late.get(&name, now) {
-            actions.apply.remove(at);
-            return Some(left);
+        let mut again = None;
+        for name in status.starts().map(|start| start.name()) {
+            let named = |object: &DynamicObject| object.metadata.name.as_deref() == Some(&name);
+            let Some(at) = actions.apply.iter().position(named) else {
+                continue;
+            };
+            match late.get(&name, now) {
+                Some(((), left)) => {
+                    actions.apply.remove(at);
+                    again = again.max(Some(left));
+                }
+                None => late.insert(name, (), now),
+            }
         }
-        late.insert(name, (), now);
-        None
+        again
     }
 
     /// Those who are to be told now, or when to look again.
-    pub(crate) fn due<'s>(&self, status: &'s BarrierStatus) -> Result<&'s [String], Duration> {
+    pub(crate) fn due<'s>(&self, status: &'s BarrierStatus) -> Result<&'s [Straggler], Duration> {
         if status.says != Some(Says::Open) || status.stragglers.is_empty() {
             return Ok(&[]);
         }
@@ -91,7 +98,7 @@ impl Stragglers {
 pub(crate) async fn touch(
     client: &Client,
     status: &BarrierStatus,
-    pods: &[String],
+    pods: &[Straggler],
 ) -> Option<Duration> {
     if pods.is_empty() {
         return None;
@@ -104,11 +111,12 @@ pub(crate) async fn touch(
         "stragglers are told"
     );
     let api: Api<Pod> = Api::namespaced(client.clone(), namespace);
-    let patch = json!({"metadata": {"annotations": {keys::BARRIER_OPENED: name}}});
-    let touched = pods
-        .iter()
-        .cloned()
-        .map(|pod| touch_one(api.clone(), pod, patch.clone()));
+    let touch_each = |straggler: Straggler| {
+        let opened = status.start.in_round(straggler.round).name();
+        let patch = json!({"metadata": {"annotations": {keys::BARRIER_OPENED: opened}}});
+        touch_one(api.clone(), straggler.pod, patch)
+    };
+    let touched = pods.iter().cloned().map(touch_each);
     let mut touched = futures::stream::iter(touched).buffer_unordered(AT_ONCE);
     let mut again = None;
     while let Some(told) = touched.next().await {

@@ -3,6 +3,7 @@
 use super::progress::Progress;
 use crate::controller::decide::{GangStatus, State};
 use crate::controller::queued::Queued;
+use crate::controller::report::condition;
 use crate::gang::keys;
 use crate::workload::Life;
 
@@ -49,8 +50,8 @@ pub struct Inspected {
     pub resume: Option<String>,
     /// Who runs it in place of its kind's own controller.
     pub manager: Option<String>,
-    /// Why main containers wait although all gangs are placed, as its condition says.
-    pub barrier: Option<String>,
+    /// How its start barrier stands, as its condition would say it: reason and message.
+    pub barrier: Option<(String, String)>,
     /// Objects of its gangs that do not exist and should: kind and name.
     pub missing: Vec<String>,
     /// What stands where such an object should: a sentence each.
@@ -86,6 +87,13 @@ impl Inspected {
             Sight::NoPods => true,
         };
         (better && self.life == Life::Live).then_some((reason, told))
+    }
+
+    /// Why its main containers wait for each other, where they do: reason and message.
+    pub fn at_barrier(&self) -> Option<(&str, &str)> {
+        let (reason, message) = self.barrier.as_ref()?;
+        let waits = self.life == Life::Live && reason != condition::BARRIER_OPENED;
+        waits.then_some((reason, message))
     }
 
     /// Why its gangs are not made: nothing else counts while that is so.

@@ -11,6 +11,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use super::unseen::Unseen;
+use crate::controller::barriers::waiters::{self, Waiter, WaitingPod};
 use crate::controller::cache::stored::Stored;
 use crate::controller::observe::{self, WatchedPod};
 use crate::controller::pages;
@@ -50,6 +51,7 @@ pub(super) struct Listing {
     pods: HashMap<Key, Vec<SeenPod>>,
     /// The uids of pods that run.
     pub(super) running: HashSet<String>,
+    waiters: HashMap<Key, Vec<Waiter>>,
     made: HashMap<Key, Vec<DynamicObject>>,
     /// The kinds of objects that could not be listed: of those nothing is known to be missing.
     pub(super) unlisted: HashSet<String>,
@@ -75,6 +77,13 @@ impl Listing {
         pods.unwrap_or_default()
     }
 
+    /// Its pods at its start barrier.
+    pub(super) fn waiters(&mut self, facts: &Facts, workload: &Stored) -> Vec<Waiter> {
+        let key = watched_kind::known_as(facts, workload).to_owned();
+        let waiters = self.waiters.remove(&(workload.namespace().to_owned(), key));
+        waiters.unwrap_or_default()
+    }
+
     /// What Muster made for it.
     pub(super) fn made(&mut self, facts: &Facts, workload: &Stored) -> Vec<DynamicObject> {
         let key = watched_kind::object_key(facts, workload).to_owned();
@@ -91,12 +100,11 @@ impl Listing {
         unseen: &mut Unseen,
     ) -> Result<(), kube::Error> {
         let label = watched_kind::owner_label(facts);
-        let selector = match scope {
-            Scope::In(_) => watched_kind::members(facts),
-            Scope::Workload { known_as, .. } => {
-                format!("{},{label}={known_as}", watched_kind::members(facts))
-            }
+        let within = |selected: String| match scope {
+            Scope::In(_) => selected,
+            Scope::Workload { known_as, .. } => format!("{selected},{label}={known_as}"),
         };
+        let selector = within(watched_kind::members(facts));
         let kind = resource("", "v1", "Pod");
         match facts.watched {
             Watched::ByMembers => {
@@ -123,6 +131,19 @@ impl Listing {
                         self.note(owner, namespace, seen, phase);
                     }
                 }
+            }
+        }
+        let Some(selector) = watched_kind::waiters(facts).map(within) else {
+            return Ok(());
+        };
+        let api: Api<WaitingPod> = api(client, scope.namespace(), &kind);
+        for pod in all(&api, &selector, "pods", unseen).await? {
+            let labels = pod.metadata.labels.as_ref();
+            let owner = labels.and_then(|labels| labels.get(label));
+            if let (Some(owner), Some(waiter)) = (owner, waiters::read(&pod, seals)) {
+                let namespace = pod.metadata.namespace.clone().unwrap_or_default();
+                let key = (namespace, owner.clone());
+                self.waiters.entry(key).or_default().push(waiter);
             }
         }
         Ok(())

@@ -39,6 +39,7 @@ impl Inspector {
         let view = object.workload()?;
         let (namespace, name, uid) = (workload.namespace(), workload.name(), workload.uid());
         let pods = listing.pods(facts, workload);
+        let waiters = listing.waiters(facts, workload);
         let made = listing.made(facts, workload);
         let revisions = match revisions::wanted(facts, view, &pods).is_empty() {
             true => Ok(HashSet::new()),
@@ -60,7 +61,7 @@ impl Inspector {
             made: &made,
             partners: &partners,
             owner: owner.as_ref(),
-            waiters: &[],
+            waiters: &waiters,
             now,
         };
         let mut actions = decide::decide(&seen, &self.cluster);
@@ -97,11 +98,8 @@ impl Inspector {
             case.explain(&mut actions, &self.witnesses, &self.client)
                 .await;
         }
-        let text = |told: &Value, field: &str| told[field].as_str().unwrap_or_default().to_owned();
-        let told = workload.condition(condition::TYPE);
-        let told = told.map(|told| (text(&told, "reason"), text(&told, "message")));
-        let barrier = workload.condition(condition::BARRIER);
-        let barrier = barrier.filter(|told| told["status"] == "False");
+        let told = workload.condition(condition::TYPE).map(reason_and_message);
+        let barrier = barrier(workload, &actions, listing.pods_seen);
         let life = view.life();
         // Nothing is decided of one that somebody else runs.
         let elsewhere = || {
@@ -109,7 +107,7 @@ impl Inspector {
             life == Life::LeftAlone && !judged.plan.parts.is_empty()
         };
         let asks = !actions.gangs.is_empty() || actions.refused.is_some() || told.is_some();
-        if !asks && !elsewhere() {
+        if !asks && barrier.is_none() && !elsewhere() {
             return None;
         }
         let silent = actions
@@ -142,7 +140,7 @@ impl Inspector {
             resume: suspended.then(|| resume(facts, workload)),
             kueue: actions.kueue,
             manager: view.manager().map(str::to_owned),
-            barrier: barrier.map(|told| text(&told, "message")),
+            barrier,
             told,
             sight: self.sight(listing.pods_seen),
             failed: workload.failure(),
@@ -250,6 +248,25 @@ impl Inspector {
             }
             Err(error) => self.unseen.push(&format!("the queue {name:?}"), &error),
         }
+    }
+}
+
+fn reason_and_message(condition: Value) -> (String, String) {
+    let text = |field: &str| condition[field].as_str().unwrap_or_default().to_owned();
+    (text("reason"), text("message"))
+}
+
+/// How its start barrier stands, by its pods; where they cannot be looked at, and where what opens it is
+/// refused, by its condition.
+fn barrier(workload: &Stored, actions: &Actions, pods: PodsSeen) -> Option<(String, String)> {
+    let told = workload.condition(condition::BARRIER);
+    let told = told.map(reason_and_message);
+    let refused = |(reason, _): &(String, String)| reason == condition::BARRIER_REFUSED;
+    match &actions.barrier {
+        Some(status) if pods == PodsSeen::Yes && !told.as_ref().is_some_and(refused) => {
+            condition::of_barrier(status)
+        }
+        _ => told,
     }
 }
 

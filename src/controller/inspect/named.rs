@@ -156,6 +156,11 @@ impl Inspector {
         let seen = watched.and_then(|watched| observe::read(&watched, &self.cluster.seals));
         Ok(match (found, seen) {
             (found @ Some(_), Some(seen)) => member(pod, &seen, found),
+            // Its workload has a start barrier alone.
+            (Some(found), None) if found.gangs.is_empty() => Answer::Found {
+                workloads: vec![found],
+                note: Some(format!("the pod {} is of the {kind} {called}", pod.name())),
+            },
             (Some(_), None) => Answer::NoGang(format!(
                 "the pod belongs to no gang, although its {kind} {called} asks for one: it was \
                  created while Muster's webhooks were not called"

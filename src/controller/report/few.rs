@@ -10,15 +10,40 @@ const EACH: usize = 300;
 
 /// The first few messages, and how many more there are.
 pub(crate) fn few<'t>(texts: impl IntoIterator<Item = &'t str>) -> String {
-    let texts: Vec<&str> = texts.into_iter().collect();
-    if let [only] = texts[..] {
-        return cut(only, LONGEST);
+    let mut few = Few::default();
+    for text in texts {
+        few.add(|| text.to_owned());
     }
-    let mut named: Vec<String> = texts.iter().take(NAMED).map(|t| cut(t, EACH)).collect();
-    if texts.len() > NAMED {
-        named.push(format!("and {} more", texts.len() - NAMED));
+    few.into_text()
+}
+
+/// Messages of which only the first few are made.
+#[derive(Debug, Default)]
+pub(crate) struct Few {
+    named: Vec<String>,
+    more: usize,
+}
+
+impl Few {
+    /// One more message, made only if it is named.
+    pub(crate) fn add(&mut self, text: impl FnOnce() -> String) {
+        match self.named.len() < NAMED {
+            true => self.named.push(text()),
+            false => self.more += 1,
+        }
     }
-    named.join("; ")
+
+    /// Those that are named, and how many more there are; empty where there is none.
+    pub(crate) fn into_text(self) -> String {
+        if let [only] = &self.named[..] {
+            return cut(only, LONGEST);
+        }
+        let mut named: Vec<String> = self.named.iter().map(|t| cut(t, EACH)).collect();
+        if self.more > 0 {
+            named.push(format!("and {} more", self.more));
+        }
+        named.join("; ")
+    }
 }
 
 /// A text of at most so many characters, in one line: what others wrote stands in it, and neither lines

@@ -72,6 +72,7 @@ pub fn all() -> Vec<Test> {
         test(barrier::times::pods_that_do_not_exist_are_missed),
         test(barrier::lives::each_attempt_waits_for_its_own_pods),
         test(barrier::lives::suspension_closes_and_a_resume_opens_anew),
+        test(barrier::lives::a_job_that_has_not_seen_a_suspension_meets_the_others),
         test(barrier::lives::a_replaced_pod_goes_straight_through),
         test(barrier::lives::a_job_that_restarts_alone_goes_straight_through),
         test(barrier::lives::a_resumed_workload_does_not_wait_for_what_is_done),

@@ -15,18 +15,25 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use self::reason::Reason;
+pub(crate) use self::reason::{BARRIER_OPENED, BARRIER_REFUSED};
 use self::says::Condition;
 use crate::controller::barriers::status::BarrierStatus;
 use crate::controller::cache::expiring::Expiring;
 use crate::controller::cache::stored::Stored;
 use crate::controller::decide::Actions;
-use crate::controller::report::events::{Report, SILENCE, TURNS};
+use crate::controller::report::events::{FIRST_WORDS, Report, SILENCE, TURNS};
 
 /// True once every gang of the workload has its quorum on nodes.
 pub(crate) const TYPE: &str = "muster.dev/GangScheduled";
 
 /// True once every member of the start barrier has started.
 pub(crate) const BARRIER: &str = "muster.dev/StartBarrier";
+
+/// How a start barrier stands, as its condition would say it: reason and message.
+pub(crate) fn of_barrier(status: &BarrierStatus) -> Option<(String, String)> {
+    let condition = Condition::of_barrier(status, None, Some(&Value::Null))?;
+    Some((condition.reason.as_str().to_owned(), condition.message))
+}
 
 /// What is to be done about the condition.
 #[derive(Debug, PartialEq)]
@@ -78,6 +85,12 @@ impl Conditions {
         };
         if shown.is_some_and(|shown| condition.is(shown)) {
             return (ConditionUpdate::NotNeeded, report);
+        }
+        // Most wait for a moment only.
+        let moment = status.waited.filter(|_| shown.is_none());
+        let moment = moment.and_then(|waited| FIRST_WORDS.checked_sub(waited));
+        if let (Reason::BarrierWaiting, Some(left)) = (condition.reason, moment) {
+            return (ConditionUpdate::Later(left), report);
         }
         let Condition {
             reason, message, ..

@@ -4,6 +4,10 @@ use crate::controller::metrics::BarrierOutcome;
 
 pub(super) const BROKEN: &str = "GangBroken";
 pub(super) const TIMED_OUT: &str = "GangTimedOut";
+/// All members of a start barrier have started.
+pub(crate) const BARRIER_OPENED: &str = "BarrierOpened";
+/// They would, but what opens it is refused.
+pub(crate) const BARRIER_REFUSED: &str = "BarrierRefused";
 
 /// Whether the reason of a condition is a cause for which a gang waits: the others are of the gang.
 pub(super) fn is_a_cause(reason: &str) -> bool {
@@ -43,10 +47,10 @@ impl Reason {
             Self::Suspended => "GangSuspended",
             Self::Refused => "GangRefused",
             Self::Idle => "NoGang",
-            Self::BarrierOpen => "BarrierOpened",
+            Self::BarrierOpen => BARRIER_OPENED,
             Self::BarrierWaiting => "BarrierWaiting",
             Self::BarrierTimedOut => "BarrierTimedOut",
-            Self::BarrierRefused => "BarrierRefused",
+            Self::BarrierRefused => BARRIER_REFUSED,
         }
     }
 

@@ -139,10 +139,15 @@ impl Condition {
                 Reason::BarrierTimedOut,
                 format!("the start barrier did not open in time: {missing}"),
             ),
-            None if status.begun || shown.is_some() => (
-                Reason::BarrierWaiting,
-                "main containers wait until all members have started".to_owned(),
-            ),
+            None if status.begun || shown.is_some() => {
+                let waits = "main containers wait until all members have started";
+                let missing = status.missing.as_ref();
+                let message = missing.map(|missing| format!("{waits}: {missing}"));
+                (
+                    Reason::BarrierWaiting,
+                    message.unwrap_or_else(|| waits.to_owned()),
+                )
+            }
             None => return None,
         };
         Some(Self {
@@ -203,7 +208,7 @@ impl Condition {
         let wordy =
             |text: &str| -> String { text.chars().filter(|c| !c.is_ascii_digit()).collect() };
         let same = (self.reason, &self.cause) == (last.reason, &last.cause);
-        let waits = self.waits() && same;
+        let waits = (self.waits() || self.reason == Reason::BarrierWaiting) && same;
         let suspended = [self, last].iter().all(|c| c.reason == Reason::Suspended);
         waits || suspended && wordy(&self.message) == wordy(&last.message)
     }

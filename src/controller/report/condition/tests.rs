@@ -338,3 +338,38 @@ fn refused_pods_are_told_before_a_gang_that_is_not_held_together() {
         "{message}"
     );
 }
+
+fn barrier(missing: &str, waited: u64) -> BarrierStatus {
+    BarrierStatus {
+        start: crate::gang::BarrierStart::example(),
+        outlived: Default::default(),
+        members: 3,
+        says: None,
+        missing: Some(missing.to_owned()),
+        waited: Some(Duration::from_secs(waited)),
+        stragglers: Vec::new(),
+        again: None,
+        begun: true,
+    }
+}
+
+#[test]
+fn who_is_missing_at_a_barrier_is_told_after_a_moment_and_then_once_a_minute() {
+    let conditions = Conditions::default();
+    let step = |status: &BarrierStatus| conditions.barrier(&workload(None), status, None).0;
+    let one = barrier("1 of 3 members have started; w1 is not placed yet", 1);
+    let left = FIRST_WORDS - Duration::from_secs(1);
+    assert_eq!(step(&one), ConditionUpdate::Later(left));
+    let told = written(step(&barrier(
+        "2 of 3 members have started; w1 is not placed yet",
+        4,
+    )));
+    assert_eq!(told["reason"], "BarrierWaiting");
+    insta::assert_snapshot!(told["message"].as_str().unwrap(), @"main containers wait until all members have started: 2 of 3 members have started; w1 is not placed yet");
+    assert!(matches!(step(&one), ConditionUpdate::Later(_)));
+    let open = BarrierStatus {
+        says: Some(crate::controller::barriers::status::Says::Open),
+        ..one
+    };
+    assert_eq!(written(step(&open))["reason"], "BarrierOpened");
+}

@@ -80,6 +80,48 @@ pub async fn suspension_closes_and_a_resume_opens_anew(sandbox: Sandbox) -> Resu
     Ok(())
 }
 
+/// Its pods stay at the barrier of the round before, and those of the other Job come in the next one: they
+/// are members of one start all the same.
+pub async fn a_job_that_has_not_seen_a_suspension_meets_the_others(sandbox: Sandbox) -> Result<()> {
+    let kept = "object.metadata.name != 'train-driver-0' || !object.spec.suspend";
+    sandbox.deny(("batch", "v1", "jobs"), kept).await?;
+    // No room for the worker.
+    sandbox.nodes(1, 1).await?;
+    let driver = group("driver", 1, 1, "");
+    let workers = group("workers", 1, 1, "").replace("cpu: '1'", "cpu: '2'");
+    sandbox
+        .apply(&jobset(BARRIER, "suspend: false", &[driver, workers]))
+        .await?;
+    let mut waiters = sandbox.waiters(1).await?;
+    let (barrier, pod) = (waiters[0].barrier.clone(), waiters[0].pod.clone());
+    ensure!(pod.starts_with("train-driver-0-"), "{pod} waits");
+    let suspend = async |suspend: bool| {
+        sandbox
+            .patch_jobset(json!({"spec": {"suspend": suspend}}))
+            .await
+    };
+    suspend(true).await?;
+    sandbox
+        .wait_for("the worker to go", async || {
+            let pods = sandbox.pods().await?.len();
+            ensure!(pods == 1, "there are {pods} pods");
+            Ok(())
+        })
+        .await?;
+    suspend(false).await?;
+    sandbox.nodes(1, 2).await?;
+    let worker = sandbox.waiters_but(std::slice::from_ref(&pod), 1).await?;
+    ensure!(worker[0].barrier != barrier, "it is in the round before");
+    ensure!(waiters[0].ended().is_none(), "{pod} has not waited");
+    waiters.extend(worker);
+    all_pass(&sandbox, &mut waiters).await?;
+    sandbox.started(2).await?;
+    let mut made = sandbox.barriers().await?;
+    made.retain(|(_, says)| says == "started");
+    ensure!(made.len() == 2, "{made:?}");
+    Ok(())
+}
+
 /// A Job that is done does not run again, and nobody waits for it.
 pub async fn a_resumed_workload_does_not_wait_for_what_is_done(sandbox: Sandbox) -> Result<()> {
     sandbox.nodes(1, 2).await?;

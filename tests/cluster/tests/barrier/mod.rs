@@ -50,7 +50,7 @@ impl Sandbox {
     }
 
     /// Waits until the workload's condition of its barrier has that reason.
-    async fn barrier_is(&self, kind: (&str, &str), reason: &str) -> Result<String> {
+    pub async fn barrier_is(&self, kind: (&str, &str), reason: &str) -> Result<String> {
         let api = self.api(kind.0, kind.1).await?;
         self.wait_for(&format!("the barrier to be {reason}"), async || {
             let status = api.get("train").await?.data["status"].clone();

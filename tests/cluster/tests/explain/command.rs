@@ -10,6 +10,8 @@ use kube::ResourceExt as _;
 use serde_json::{Value, json};
 
 use super::super::lws::lws;
+use super::super::samples::JOBSET;
+use super::super::words::{group, jobset};
 use super::{Scheduler, Seed};
 use crate::fleet::Home;
 use crate::manifests::parse;
@@ -25,6 +27,7 @@ pub fn all() -> Vec<Test> {
         test(whatever_is_named_leads_to_the_gang),
         test(a_gang_of_which_no_pod_exists_is_explained),
         test(what_has_no_gang_is_told_so),
+        test(who_is_missing_at_a_start_barrier_is_named),
         test(a_job_leads_to_its_jobset_and_a_cronjob_to_its_jobs),
         test(of_several_gangs_the_one_of_the_pod_is_explained),
         test(an_object_that_is_refused_is_missed),
@@ -215,6 +218,43 @@ pub async fn a_gang_of_which_no_pod_exists_is_explained(sandbox: Sandbox) -> Res
         "the ReplicaSet {set} belongs to the Deployment serve\n"
     ))?;
     said.has("1. LimitRangeViolated: 0 of 3 pods exist")?;
+    Ok(())
+}
+
+/// Without any gang, by the command and by Muster.
+pub async fn who_is_missing_at_a_start_barrier_is_named(sandbox: Sandbox) -> Result<()> {
+    sandbox.nodes(1, 2).await?;
+    let annotations = "muster.dev/start-barrier: 120s";
+    let workers = group("workers", 1, 3, "");
+    sandbox.apply(&jobset(annotations, "", &[workers])).await?;
+    let words = "main containers wait until all members have started: 2 of 3 members have started; \
+                 train-workers-0-";
+    let said = sandbox.explained(&["jobset/train"], words).await?;
+    said.has(": at the start barrier main containers wait")?;
+    said.has(" is not placed: 0/")?;
+    let told = sandbox.barrier_is(JOBSET, "BarrierWaiting").await?;
+    ensure!(
+        told.starts_with("main containers wait until all members have started: "),
+        "{told}"
+    );
+    let pod = sandbox.pods().await?.remove(0).name_any();
+    let said = sandbox.explain(&[&format!("pod/{pod}")]).await?;
+    said.has(&format!("the pod {pod} is of the JobSet train\n"))?;
+    said.has(words)?;
+    let said = sandbox.muster(&["status", "-o", "json"]).await?;
+    let json: Value = serde_json::from_str(&said.out)?;
+    assert_eq!(json[0]["startBarrier"]["reason"], "BarrierWaiting");
+    let line = async || -> Result<String> {
+        let said = sandbox.muster(&["status"]).await?;
+        Ok(said.out.lines().nth(1).context("no line")?.to_owned())
+    };
+    let waits = line().await?;
+    ensure!(waits.contains("  Waiting  all members"), "{waits}");
+    sandbox.nodes(1, 1).await?;
+    let open = "at the start barrier 3 of 3 members have started";
+    sandbox.explained(&["jobset/train"], open).await?;
+    let started = line().await?;
+    ensure!(started.contains("  Started  "), "{started}");
     Ok(())
 }
 
