@@ -1,6 +1,6 @@
 //! Overload, slow clients and old connections: who is cut off, when, and who is not.
 
-mod support;
+use crate::support;
 
 use std::fs::File;
 use std::io::BufRead as _;

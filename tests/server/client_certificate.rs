@@ -3,7 +3,7 @@
 //! In TLS 1.3 a client counts the handshake as done before the server has looked at its certificate,
 //! so each promise is about a request and its answer, not about a connection.
 
-mod support;
+use crate::support;
 
 use std::fs;
 use std::time::{Duration, SystemTime};

@@ -1,7 +1,7 @@
 //! Muster's own CA in the webhook configurations: written whoever else writes, and ready when those
 //! that exist carry it. The apiserver's part is played in memory; `tests/cluster` has the real one.
 
-mod support;
+use crate::support;
 
 use std::time::{Duration, SystemTime};
 

@@ -1,7 +1,7 @@
 //! Patches over generated JobSets and pods: they apply to what was sent, a second run is empty, and they
 //! touch nothing but Muster's own keys.
 
-mod common;
+use crate::common;
 
 use muster::admission::{self, Decision, Phase, Review};
 use muster::cli::admit;

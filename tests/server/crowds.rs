@@ -1,6 +1,6 @@
 //! Crowds: clients that send half a body, or too many connections, keep nobody else out.
 
-mod support;
+use crate::support;
 
 use std::net::SocketAddr;
 use std::time::Duration;

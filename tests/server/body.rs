@@ -1,6 +1,6 @@
 //! Bodies: the largest that is read, and what becomes of larger and of broken ones.
 
-mod support;
+use crate::support;
 
 use std::convert::Infallible;
 use std::pin::Pin;

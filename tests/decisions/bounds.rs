@@ -2,7 +2,7 @@
 //! once. The times are generous, for a debug build on a busy machine; `benches/bounds.rs` holds the
 //! limits themselves.
 
-mod common;
+use crate::common;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;

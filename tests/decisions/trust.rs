@@ -1,7 +1,7 @@
 //! Stamps are believed by their seal, or because the stored workload carries them too. What anybody
 //! can write on a pod makes no gang and joins none.
 
-mod common;
+use crate::common;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;

@@ -1,6 +1,6 @@
 //! What the two endpoints accept, over HTTP/1.1 and HTTP/2, and how they refuse the rest.
 
-mod support;
+use crate::support;
 
 use http_body_util::Full;
 use hyper::body::Bytes;

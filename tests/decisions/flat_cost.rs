@@ -1,7 +1,7 @@
 //! A look at a workload costs what the workload is large: twice the gangs, pods and objects take about
 //! twice as long, and not four times.
 
-mod common;
+use crate::common;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,7 +1,7 @@
 //! Which scheduler a gang goes to: annotation, `schedulerName`, namespace, configuration, cluster,
 //! each before the next; and one that is not there is refused.
 
-mod common;
+use crate::common;
 
 use std::sync::Arc;
 

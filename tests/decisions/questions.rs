@@ -1,8 +1,8 @@
 //! What a made-up child can have Muster ask, say and keep: a question is for something that can be a
 //! workload, and no text of a stranger comes back or goes on at full length.
 
-mod common;
-mod support;
+use crate::common;
+use crate::support;
 
 use std::sync::Arc;
 

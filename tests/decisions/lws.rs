@@ -1,7 +1,7 @@
 //! LeaderWorkerSets: stamped when they are created and with a change of the user's own, never
 //! otherwise; their pods linked by the life of their replica.
 
-mod common;
+use crate::common;
 
 use common::{applied, cluster, decide, decide_request, mutated};
 use k8s_openapi::jiff::Timestamp;

@@ -1,6 +1,6 @@
 //! TLS versions, and certificates that change while the server serves.
 
-mod support;
+use crate::support;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

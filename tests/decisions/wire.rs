@@ -1,6 +1,6 @@
 //! The wire: what comes in as an AdmissionReview and goes out as one.
 
-mod common;
+use crate::common;
 
 use common::cluster;
 use muster::admission::{self, Outcome, Phase};

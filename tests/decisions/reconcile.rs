@@ -1,6 +1,6 @@
 //! What the reconciler decides, without a cluster: from a JobSet, its members and what exists.
 
-mod common;
+use crate::common;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,6 +1,6 @@
 //! A part of Muster that dies takes the replica along: the Lease goes back, and another one leads.
 
-mod support;
+use crate::support;
 
 use std::time::Duration;
 

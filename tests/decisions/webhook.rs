@@ -1,8 +1,8 @@
 //! The whole webhook: real reviews over real TLS sockets, HTTP/1.1 and HTTP/2, answered by the real
 //! rules.
 
-mod common;
-mod support;
+use crate::common;
+use crate::support;
 
 use std::sync::Arc;
 

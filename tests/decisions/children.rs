@@ -1,7 +1,7 @@
 //! Jobs and pods of a gang: linked at the highest object that keeps the link, from what they carry
 //! alone.
 
-mod common;
+use crate::common;
 
 use common::{decide, mutated};
 use muster::admission::{Decision, Phase};
