@@ -9,7 +9,6 @@ use std::process::Command;
 use anyhow::{Context, Result, bail, ensure};
 
 use crate::components::{cache_dir, lock};
-use crate::node::images::Place;
 use crate::process::Group;
 use crate::progress::Progress;
 
@@ -96,13 +95,14 @@ fn unpack(to: &Path) -> Result<()> {
 }
 
 fn compile(group: &Group, source: &Path, target: &Path) -> Result<()> {
+    let compiled = Path::new(env!("CARGO_TARGET_TMPDIR")).parent();
     let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command
         .args(["build", "--locked", "--bin", "muster", "--target-dir"])
         .arg(target)
         // Most of its dependencies are this checkout's, and are compiled already. Cargo before 1.91
         // does not know the variable, and compiles them again.
-        .env("CARGO_BUILD_BUILD_DIR", Place::own()?.target)
+        .env("CARGO_BUILD_BUILD_DIR", compiled.context("no directory")?)
         .current_dir(source);
     // What cargo tells this program about its own package.
     for (name, _) in env::vars_os() {

@@ -19,6 +19,7 @@ use kube::api::ListParams;
 
 use crate::cluster::Cluster;
 use crate::health::wait_for;
+use crate::node::images::Place;
 use crate::sandbox::Sandbox;
 use clients::{Outcome, ended, report, spawn, told};
 use replicas::{Installed, Replicas};
@@ -46,12 +47,7 @@ const TAKEN_OVER: Duration = Duration::from_secs(30);
 const MEMORY: u64 = 200;
 
 fn built(name: &str) -> Result<PathBuf> {
-    // The directory of this test's own files is in the target directory.
-    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent();
-    let path = target
-        .context("there is no target directory")?
-        .join("release")
-        .join(name);
+    let path = Place::own()?.target.join("release").join(name);
     ensure!(
         path.exists(),
         "{} is missing: cargo build --release --features e2e --bin muster --example waiters",

@@ -84,7 +84,10 @@ pub struct Place {
 impl Place {
     /// This checkout.
     pub fn own() -> Result<Place> {
-        let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent();
+        // Of cargo's own directories, which may be two: results are here, and what they are compiled
+        // from in the one of the tests' own files.
+        let program = Path::new(env!("CARGO_BIN_EXE_muster"));
+        let target = program.parent().and_then(Path::parent);
         Ok(Place {
             source: ROOT.into(),
             target: target.context("no target directory")?.to_owned(),
@@ -110,6 +113,10 @@ pub fn build_muster(group: &Group, place: &Place) -> Result<Process> {
         .arg(&place.target)
         .current_dir(&place.source)
         .env(compiler, "musl-gcc");
+    // Elsewhere everything is compiled, whatever is kept of it.
+    if place.target != Place::own()?.target {
+        command.env_remove("CARGO_BUILD_BUILD_DIR");
+    }
     // What cargo tells a test about its package; ring compiles itself again when that differs from
     // what it was.
     for (name, _) in env::vars_os() {

@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
-use std::path::Path;
 use std::sync::Mutex;
 
 use anyhow::Result;
 
 use super::{Scheduler, Seed};
+use crate::node::images::Place;
 
 static CELLS: Mutex<BTreeMap<(Seed, Scheduler), (f64, String)>> = Mutex::new(BTreeMap::new());
 
@@ -16,7 +16,7 @@ static CELLS: Mutex<BTreeMap<(Seed, Scheduler), (f64, String)>> = Mutex::new(BTr
 pub fn note(scheduler: Scheduler, seed: Seed, seconds: f64, message: &str) -> Result<()> {
     let mut cells = CELLS.lock().unwrap_or_else(|poison| poison.into_inner());
     cells.insert((seed, scheduler), (seconds, message.to_owned()));
-    let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("e2e");
+    let dir = Place::own()?.target.join("e2e");
     fs::create_dir_all(&dir)?;
     fs::write(dir.join("explain.md"), table(&cells))?;
     Ok(())

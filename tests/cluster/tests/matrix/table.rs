@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
-use std::path::Path;
 use std::sync::Mutex;
 
 use anyhow::Result;
 
 use super::{Column, Row};
+use crate::node::images::Place;
 
 static CELLS: Mutex<BTreeMap<(Column, Row), String>> = Mutex::new(BTreeMap::new());
 
@@ -16,7 +16,7 @@ static CELLS: Mutex<BTreeMap<(Column, Row), String>> = Mutex::new(BTreeMap::new(
 pub fn note(column: Column, row: Row, text: String) -> Result<()> {
     let mut cells = CELLS.lock().unwrap_or_else(|poison| poison.into_inner());
     cells.insert((column, row), text);
-    let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("e2e");
+    let dir = Place::own()?.target.join("e2e");
     fs::create_dir_all(&dir)?;
     fs::write(dir.join("matrix.md"), table(&cells))?;
     Ok(())
