@@ -65,7 +65,8 @@ pub async fn start_etcd(
         .arg(flag("initial-cluster", format!("default={peer}")))
         // The data is thrown away, so nothing needs to reach the disk.
         .args(["--unsafe-no-fsync", "--log-level=warn"])
-        .args(["--heartbeat-interval=10", "--election-timeout=100"]);
+        // A lone member elects itself at once, and costs more the more often it ticks.
+        .args(["--heartbeat-interval=50", "--election-timeout=500"]);
     let process = group.spawn(&format!("{name}/etcd"), command, vec![clients, peers])?;
     let probe = Probe::new(&client, "/health")?;
     ready(&process, || probe.check()).await?;

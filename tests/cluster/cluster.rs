@@ -13,6 +13,7 @@ use crate::control_plane::ControlPlane;
 use crate::figures::Figures;
 use crate::fleet::Home;
 use crate::muster::{self, Muster};
+use crate::node::images;
 use crate::node::machine::Machine;
 use crate::node::start::{self, Started};
 use crate::objects::Objects;
@@ -182,6 +183,9 @@ impl Cluster {
         let mut muster = Muster::install(self, port.number).await?;
         for (name, value) in flags {
             muster = muster.with(name, value);
+        }
+        if images::is_shared() {
+            muster = muster.program(&images::Place::own()?.program());
         }
         let admin = Port::reserve()?;
         self.admin = Some(admin.number);

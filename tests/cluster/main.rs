@@ -254,7 +254,10 @@ async fn work(args: Args, tests: Vec<Test>, group: &Arc<Group>) -> Result<Option
         println!("components are in {}", components::cache_dir()?.display());
         return Ok(None);
     }
-    let components = tokio::task::spawn_blocking(build).await??;
+    let components = match node::images::is_shared() {
+        true => node::images::build_muster_beside(group, build).await?,
+        false => tokio::task::spawn_blocking(build).await??,
+    };
     let fleet = Arc::new(Fleet::new(components, Arc::clone(group)));
     if let Some(Action::Demo) = args.action {
         demo::run(fleet.cluster(Home::Main).await?).await?;

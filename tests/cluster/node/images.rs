@@ -100,6 +100,12 @@ impl Place {
     }
 }
 
+/// Whether the Muster that many tests share is the program of the image, which needs much less CPU time than
+/// a debug build. To build it takes minutes, so a run of few tests does without.
+pub fn is_shared() -> bool {
+    env::var_os("MUSTER_E2E_RELEASE").is_some_and(|set| !set.is_empty())
+}
+
 /// Starts to build Muster as the image has it; the Dockerfile's own target is this one.
 pub fn build_muster(group: &Group, place: &Place) -> Result<Process> {
     let file = Dockerfile::read()?;
