@@ -69,7 +69,7 @@ Exit status: 0 everything is rendered, 1 something is refused, 2 a file cannot b
   muster schedulers")]
     Schedulers,
 
-    /// Say why a gang waits, and what to do about it
+    /// Say why a gang waits or who is missing at a start barrier, and what to do about it
     #[command(after_help = explain_help())]
     Explain(Explain),
 

@@ -3,7 +3,7 @@
 //!
 //! Pure. It knows neither a kind of workload nor a scheduler by name.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use crate::gang::{FieldError, FieldPath, Located, Owner, Part, Plan, Reference, Round, keys};
 use crate::scheduler::{self, Scheduler, Snapshot};
@@ -122,6 +122,38 @@ fn barrier_beyond_quorum(plan: &Plan) -> Option<String> {
     })
 }
 
+/// Where no gang holds all pods of the start barrier, some are placed without the others, and hold their nodes
+/// until those come. Of a workload without any gang that is what was asked for.
+fn barrier_beyond_gangs(plan: &Plan) -> Option<&'static str> {
+    let targets = plan.barrier.as_ref()?.targets.iter();
+    let targets = targets.filter(|target| target.members() > 0);
+    let mut together: HashMap<_, Vec<&Part>> = HashMap::new();
+    for (i, part) in plan.parts.iter().enumerate() {
+        let bundle = part.bundle().map(|bundle| &bundle.value);
+        together.entry(bundle.ok_or(i)).or_default().push(part);
+    }
+    let hold_all = |parts: &Vec<&Part>| {
+        let roles = parts.iter().flat_map(|part| part.roles());
+        let roles: HashSet<&str> = roles.map(|role| role.name.as_str()).collect();
+        let mut targets = targets.clone();
+        parts.iter().all(|part| part.replicas() == 1)
+            && targets.all(|target| roles.contains(target.role.as_str()))
+    };
+    (!together.is_empty() && !together.values().any(hold_all)).then_some(
+        "no gang holds all pods of the start barrier: those that are placed hold their nodes until the \
+         others are placed too; make all targets one gang, or let only the pods of one gang wait for \
+         each other",
+    )
+}
+
+/// Nobody waits for anybody.
+fn barrier_of_few(plan: &Plan) -> Option<&'static str> {
+    let members = plan.barrier.as_ref()?.members();
+    (members < 2).then_some(
+        "the start barrier has fewer than two pods, so that none waits for another one: leave it out",
+    )
+}
+
 impl Judged {
     /// Judges what was read; `choose` finds the scheduler of its plan.
     fn of(
@@ -142,10 +174,14 @@ impl Judged {
             judged.errors.push(error);
             judged.plan.parts.clear();
         }
+        let few = barrier_of_few(&judged.plan).map(str::to_owned);
+        judged.warnings.extend(few);
         if judged.plan.parts.is_empty() {
             return judged;
         }
-        judged.warnings.extend(barrier_beyond_quorum(&judged.plan));
+        let warnings = barrier_beyond_quorum(&judged.plan);
+        let beyond = || barrier_beyond_gangs(&judged.plan).map(str::to_owned);
+        judged.warnings.extend(warnings.or_else(beyond));
         match choose(&judged.plan) {
             Err(error) => judged.errors.push(error),
             Ok(backend) => judged.hold_against(backend),

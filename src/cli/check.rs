@@ -18,7 +18,7 @@ use super::yaml::YamlError;
 use crate::args::Files;
 use crate::gang::{FieldError, FieldPath};
 use crate::scheduler::Snapshot;
-use crate::workload::{Kind, Life, Object, Unasked};
+use crate::workload::Kind;
 use count::Count;
 
 /// How results are printed.
@@ -280,7 +280,6 @@ fn check_object(file: &str, kind: &'static Kind, found: &Found<'_>, cluster: &Sn
             if report.allowed {
                 admit::remember(&admitted, cluster);
                 fill_in(&mut report, &admitted, cluster);
-                report.barrier = barrier(&admitted, cluster);
             }
         }
         Err(error) => {
@@ -292,20 +291,7 @@ fn check_object(file: &str, kind: &'static Kind, found: &Found<'_>, cluster: &Sn
     report
 }
 
-/// The start barrier of an admitted object.
-fn barrier(admitted: &Admitted, cluster: &Snapshot) -> Option<BarrierReport> {
-    let text = admitted.object.to_string();
-    let object = Object::read(admitted.kind, &text);
-    let workload = object.workload()?;
-    if workload.life() == Life::LeftAlone {
-        return None;
-    }
-    let plan = workload.read(Unasked::NoGang).plan;
-    let barrier = plan.barrier.as_ref()?;
-    Some(BarrierReport::new(barrier, &cluster.wait))
-}
-
-/// Fills in the gangs of an admitted object.
+/// Fills in the gangs and the start barrier of an admitted object.
 fn fill_in(report: &mut Report, admitted: &Admitted, cluster: &Snapshot) {
     gangs::with_gangs(admitted, cluster, |found| {
         let gangs = found.starts.iter().flat_map(gangs::gangs);
@@ -314,6 +300,8 @@ fn fill_in(report: &mut Report, admitted: &Admitted, cluster: &Snapshot) {
         report.gangs = shown.collect();
         report.gang_count = found.count;
         report.ganged = !found.judged.plan.parts.is_empty();
+        let barrier = found.judged.plan.barrier.as_ref();
+        report.barrier = barrier.map(|barrier| BarrierReport::new(barrier, &cluster.wait));
     });
 }
 

@@ -107,13 +107,16 @@ fn owner(
 }
 
 /// The workload or pod that an object makes, as its controller would have it stored, if it is in a
-/// gang; and the object itself.
+/// gang or at a start barrier; and the object itself.
 fn made(admitted: &Admitted, cluster: &Snapshot) -> Option<(Admitted, Reference)> {
     let json = admitted.object.to_string();
     let object = Object::read(admitted.kind, &json);
     let maker = object.maker()?;
     let template = maker.template.as_ref()?;
-    template.workload().read(Unasked::NoGang).asked?;
+    let asks = template.workload().read(Unasked::NoGang);
+    if asks.asked.is_none() && asks.plan.barrier.is_none() {
+        return None;
+    }
     let kind = template.workload().facts().kind;
     let steps = template.path();
     let steps = steps.iter().map(String::as_str);

@@ -89,7 +89,8 @@ fn live(found: &Inspected) -> String {
 
 /// What can be said to whoever may not see its pods: what Muster says of it.
 fn unseen(found: &Inspected) -> String {
-    let told = found.told.as_ref().map(|(_, message)| message.clone());
+    let told = found.told.as_ref().or(found.barrier.as_ref());
+    let told = told.map(|(_, message)| message.clone());
     told.unwrap_or_else(|| {
         "its state is unknown: you may not list its pods, and it has no condition that says more"
             .to_owned()

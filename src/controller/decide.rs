@@ -154,7 +154,10 @@ pub fn decide(seen: &Seen<'_>, cluster: &Snapshot) -> Actions {
     };
     let needed = shared::needed_by_others(&judged.plan, judged.backend, seen.partners);
     let barriers = actions.barrier.iter().flat_map(BarrierStatus::starts);
-    let barriers: Vec<String> = barriers.map(|start| start.name()).collect();
+    let mut barriers: Vec<String> = barriers.map(|start| start.name()).collect();
+    if life == Life::Live {
+        barriers.extend(barriers::open(seen, &judged));
+    }
     if life == Life::Suspended {
         actions.barrier = barriers::suspended(seen, &judged);
     }

@@ -201,7 +201,10 @@ pub(super) async fn look(workload: Arc<Stored>, context: Arc<Context>) -> Result
     let held = held.inspect_err(|_| context.conditions.forget(uid))?;
     let barrier = match late {
         // What it says now is told when it is written.
-        Some(_) => late,
+        Some(_) => {
+            let again = actions.barrier.as_ref().and_then(|status| status.again);
+            late.into_iter().chain(again).min()
+        }
         None => {
             let refused = done.barrier.as_deref();
             let status = actions.barrier.as_ref();

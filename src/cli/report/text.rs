@@ -50,9 +50,14 @@ impl Report {
                 image,
             } = barrier;
             let targets = targets.join(", ");
-            let plural = if *pods == 1 { "" } else { "s" };
-            out.add(format_args!("  start barrier: {pods} pod{plural} wait for each other ({targets}), each for at most \
-                 {timeout_seconds}s, in the init container {container} ({image})"));
+            let wait = match pods {
+                1 => "pod waits for nobody else",
+                _ => "pods wait for each other",
+            };
+            out.add(format_args!(
+                "  start barrier: {pods} {wait} ({targets}), each for at most \
+                 {timeout_seconds}s, in the init container {container} ({image})"
+            ));
         }
         out.into_text()
     }

@@ -21,7 +21,7 @@ use super::run::watch;
 use super::write::resource;
 use crate::barrier::container::{MISSING, OPEN};
 use crate::barrier::release::{Barriers, Key, State};
-use crate::gang::{Attempt, Barrier, BarrierStart, Identity, Owner, keys};
+use crate::gang::{Attempt, Barrier, BarrierStart, Identity, Owner, Round, keys};
 use crate::judge::{self, Judged};
 use crate::scheduler::object::{self, MANAGED_BY, Scope};
 use crate::workload::seen::Sealed;
@@ -128,6 +128,19 @@ pub(super) fn wanted(seen: &Seen<'_>, status: Option<&BarrierStatus>) -> Vec<Dyn
         config_map(&start, &owner, if opened { &Says::Open } else { says })
     };
     status.starts().map(config_map).collect()
+}
+
+/// The ConfigMaps that stay because they are open: a pod that is replaced goes straight through, whether or
+/// not others of its round live. Of the last rounds of the attempt only, since each is looked for.
+pub(super) fn open(seen: &Seen<'_>, judged: &Judged) -> Vec<String> {
+    let Some((_, start)) = asked(seen, judged) else {
+        return Vec::new();
+    };
+    let last = start.round.0;
+    let rounds = last.saturating_sub(status::MOST_OUTLIVED as u32)..=last;
+    let starts = rounds.map(|round| start.in_round(Round(round)));
+    let open = starts.filter(|start| made(seen, start).and_then(says) == Some(OPENED));
+    open.map(|start| start.name()).collect()
 }
 
 fn made<'s>(seen: &Seen<'s>, start: &BarrierStart) -> Option<&'s DynamicObject> {

@@ -22,7 +22,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const OUTLIVED: Duration = Duration::from_secs(5);
 
 /// So many earlier rounds at most, the latest ones: each has a ConfigMap.
-const MOST_OUTLIVED: usize = 4;
+pub(super) const MOST_OUTLIVED: usize = 4;
 
 /// The longest text of who is missing: it goes over the line, and into a termination message.
 pub(super) const LONGEST: usize = 1000;
@@ -152,12 +152,16 @@ pub(crate) fn status(
         return status;
     }
     let missing = missing(&wanted, &own);
+    status.again = settles;
     if shown == Shown::Late {
         // Those who gave up may be restarted: it is late all the same.
         status.says = Some(Says::Late(missing));
         return status;
     }
-    let first = own.iter().filter_map(|waiter| since(&waiter.step)).min();
+    // One that gave up before a suspension is probably on its way out.
+    let counts = |waiter: &&&Waiter| waiter.start == start || has_come(&waiter.step);
+    let counted = own.iter().filter(counts);
+    let first = counted.filter_map(|waiter| since(&waiter.step)).min();
     status.waited = first.map(|first| elapsed(first, now));
     let left = status.waited.map(|waited| {
         let timeout = barrier.timeout.saturating_sub(AHEAD);

@@ -50,7 +50,7 @@ pub struct Inspected {
     pub resume: Option<String>,
     /// Who runs it in place of its kind's own controller.
     pub manager: Option<String>,
-    /// How its start barrier stands, as its condition would say it: reason and message.
+    /// How its start barrier stands while it lives, as its condition would say it: reason and message.
     pub barrier: Option<(String, String)>,
     /// Objects of its gangs that do not exist and should: kind and name.
     pub missing: Vec<String>,
@@ -92,8 +92,7 @@ impl Inspected {
     /// Why its main containers wait for each other, where they do: reason and message.
     pub fn at_barrier(&self) -> Option<(&str, &str)> {
         let (reason, message) = self.barrier.as_ref()?;
-        let waits = self.life == Life::Live && reason != condition::BARRIER_OPENED;
-        waits.then_some((reason, message))
+        (reason != condition::BARRIER_OPENED).then_some((reason, message))
     }
 
     /// Why its gangs are not made: nothing else counts while that is so.

@@ -140,7 +140,7 @@ impl Inspector {
             resume: suspended.then(|| resume(facts, workload)),
             kueue: actions.kueue,
             manager: view.manager().map(str::to_owned),
-            barrier,
+            barrier: barrier.filter(|_| life == Life::Live),
             told,
             sight: self.sight(listing.pods_seen),
             failed: workload.failure(),
@@ -256,18 +256,22 @@ fn reason_and_message(condition: Value) -> (String, String) {
     (text("reason"), text("message"))
 }
 
-/// How its start barrier stands, by its pods; where they cannot be looked at, and where what opens it is
-/// refused, by its condition.
+/// How its start barrier stands, by its pods; by its condition where they cannot be looked at, and where that
+/// knows what pods do not show: that it has opened or timed out, or that what opens it is refused.
 fn barrier(workload: &Stored, actions: &Actions, pods: PodsSeen) -> Option<(String, String)> {
     let told = workload.condition(condition::BARRIER);
     let told = told.map(reason_and_message);
-    let refused = |(reason, _): &(String, String)| reason == condition::BARRIER_REFUSED;
-    match &actions.barrier {
-        Some(status) if pods == PodsSeen::Yes && !told.as_ref().is_some_and(refused) => {
-            condition::of_barrier(status)
-        }
-        _ => told,
-    }
+    let status = actions.barrier.as_ref().filter(|_| pods == PodsSeen::Yes);
+    let Some(status) = status else {
+        return told;
+    };
+    let knows_better = |(reason, _): &(String, String)| match reason.as_str() {
+        condition::BARRIER_REFUSED => true,
+        condition::BARRIER_WAITING => false,
+        _ => status.says.is_none(),
+    };
+    told.filter(knows_better)
+        .or_else(|| condition::of_barrier(status))
 }
 
 fn kind_of(object: &DynamicObject) -> Option<&str> {

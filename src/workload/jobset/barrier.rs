@@ -7,14 +7,18 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
+use crate::gang::nearest::nearest;
 use crate::gang::{Barrier, FieldError, FieldPath, Target};
 use crate::workload::declaration::{self, barrier};
 use crate::workload::keys;
 use crate::workload::view::Scalar;
 
 use super::order::Order;
-use super::pods_path;
-use super::view::JobSet;
+use super::view::{JobSet, ReplicatedJob};
+use super::{annotations_path, pods_path};
+
+/// A target that does not exist is compared with so many names that do.
+const COMPARED: usize = 100;
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -45,13 +49,15 @@ pub(crate) fn read(
         let names = |d: &Declared| -> BTreeSet<String> {
             d.targets.iter().map(|(name, _)| name.clone()).collect()
         };
-        if field.timeout != annotation.timeout || names(field) != names(annotation) {
+        let differs = match field.timeout == annotation.timeout {
+            true => (names(field) != names(annotation)).then_some(keys::START_BARRIER_TARGETS),
+            false => Some(keys::START_BARRIER),
+        };
+        if let Some(key) = differs {
+            let other = annotations_path().key(key);
             errors.push(FieldError::forbidden(
                 field.at.clone(),
-                format!(
-                    "disagrees with {}; set one of them, or both alike",
-                    annotation.at
-                ),
+                format!("disagrees with {other}; set one of them, or both alike"),
             ));
         }
     }
@@ -129,7 +135,7 @@ fn field(jobset: &JobSet<'_>, errors: &mut Vec<FieldError>) -> Option<Declared> 
 }
 
 fn annotation(jobset: &JobSet<'_>, errors: &mut Vec<FieldError>) -> Option<Declared> {
-    let at = FieldPath::new("metadata").child("annotations");
+    let at = annotations_path();
     let meta = &jobset.metadata;
     let targets = declaration::text(meta, &at, keys::START_BARRIER_TARGETS, errors);
     if meta
@@ -139,10 +145,16 @@ fn annotation(jobset: &JobSet<'_>, errors: &mut Vec<FieldError>) -> Option<Decla
         .is_none()
     {
         if let Some((_, targets_at)) = targets {
-            errors.push(FieldError::required(
-                at.key(keys::START_BARRIER),
-                format!("the barrier's timeout, such as \"5m\"; {targets_at} alone does nothing"),
-            ));
+            let detail = match jobset.spec.group_scheduling_config {
+                None => format!(
+                    "the barrier's timeout, such as \"5m\"; {targets_at} alone does nothing"
+                ),
+                Some(_) => format!(
+                    "the barrier's timeout, since one form declares all of it: name the targets of \
+                     spec.groupSchedulingConfig in its targetReplicatedJobs, and not in {targets_at}"
+                ),
+            };
+            errors.push(FieldError::required(at.key(keys::START_BARRIER), detail));
         }
         return None;
     }
@@ -159,6 +171,16 @@ fn annotation(jobset: &JobSet<'_>, errors: &mut Vec<FieldError>) -> Option<Decla
     })
 }
 
+/// What to do about a target that is none of these.
+fn missing(name: &str, known: &[ReplicatedJob<'_>]) -> String {
+    let rule = "must be the name of a ReplicatedJob of this JobSet";
+    match nearest(name, known.iter().map(|job| &*job.name)) {
+        _ if name.is_empty() => format!("{rule}, and not empty: remove it and its comma"),
+        Some(near) => format!("{rule}, did you mean {near:?}?"),
+        None => rule.to_owned(),
+    }
+}
+
 /// The positions of the targets that exist; an empty list means all.
 fn check_targets(
     jobset: &JobSet<'_>,
@@ -172,10 +194,13 @@ fn check_targets(
     }
     let mut positions = Vec::new();
     let mut seen = vec![false; jobs.len()];
+    // The first one that is unknown is compared with these: to compare takes time.
+    let mut compared = &jobs[..jobs.len().min(COMPARED)];
     for (name, at) in targets {
         match order.position(name) {
             None => {
-                let detail = "must be the name of a ReplicatedJob of this JobSet";
+                let known = std::mem::take(&mut compared);
+                let detail = missing(name, known);
                 errors.push(FieldError::not_found(at.clone(), name.as_str(), detail));
             }
             Some(position) if std::mem::replace(&mut seen[position], true) => {

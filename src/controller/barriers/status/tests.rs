@@ -230,6 +230,24 @@ fn a_job_that_has_not_seen_a_short_suspension_is_waited_for_no_longer_than_it_li
     assert_eq!((&closed.says, closed.starts().count()), (&None, 1));
 }
 
+/// Nobody else would look again in time.
+#[test]
+fn a_late_barrier_is_looked_at_again_once_old_pods_have_outlived_a_suspension() {
+    let all = half_resumed();
+    let late = in_round_one(&all, Shown::Late, 102);
+    assert!(matches!(late.says, Some(Says::Late(_))));
+    assert_eq!(late.again, Some(Duration::from_secs(3)));
+    let open = in_round_one(&all, Shown::Late, 106);
+    assert_eq!(open.says, Some(Says::Open));
+}
+
+#[test]
+fn who_gave_up_before_a_suspension_does_not_make_the_next_round_late() {
+    let mut all = half_resumed();
+    all[0].step = Step::GaveUp(Some(at(-1000)));
+    assert_eq!(in_round_one(&all, Shown::Nothing, 102).says, None);
+}
+
 #[test]
 fn pods_that_ran_before_a_suspension_do_not_open_the_next_round() {
     let mut all = half_resumed();

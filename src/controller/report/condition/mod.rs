@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use self::reason::Reason;
-pub(crate) use self::reason::{BARRIER_OPENED, BARRIER_REFUSED};
+pub(crate) use self::reason::{BARRIER_OPENED, BARRIER_REFUSED, BARRIER_WAITING};
 use self::says::Condition;
 use crate::controller::barriers::status::BarrierStatus;
 use crate::controller::cache::expiring::Expiring;

@@ -4,7 +4,9 @@ use crate::controller::metrics::BarrierOutcome;
 
 pub(super) const BROKEN: &str = "GangBroken";
 pub(super) const TIMED_OUT: &str = "GangTimedOut";
-/// All members of a start barrier have started.
+/// Some members of a start barrier wait for the others.
+pub(crate) const BARRIER_WAITING: &str = "BarrierWaiting";
+/// All have started.
 pub(crate) const BARRIER_OPENED: &str = "BarrierOpened";
 /// They would, but what opens it is refused.
 pub(crate) const BARRIER_REFUSED: &str = "BarrierRefused";
@@ -48,7 +50,7 @@ impl Reason {
             Self::Refused => "GangRefused",
             Self::Idle => "NoGang",
             Self::BarrierOpen => BARRIER_OPENED,
-            Self::BarrierWaiting => "BarrierWaiting",
+            Self::BarrierWaiting => BARRIER_WAITING,
             Self::BarrierTimedOut => "BarrierTimedOut",
             Self::BarrierRefused => BARRIER_REFUSED,
         }

@@ -89,8 +89,9 @@ pub async fn a_job_that_has_not_seen_a_suspension_meets_the_others(sandbox: Sand
     sandbox.nodes(1, 1).await?;
     let driver = group("driver", 1, 1, "");
     let workers = group("workers", 1, 1, "").replace("cpu: '1'", "cpu: '2'");
+    let groups = [driver, workers].map(|group| group.replace("backoffLimit: 0", "backoffLimit: 6"));
     sandbox
-        .apply(&jobset(BARRIER, "suspend: false", &[driver, workers]))
+        .apply(&jobset(BARRIER, "suspend: false", &groups))
         .await?;
     let mut waiters = sandbox.waiters(1).await?;
     let (barrier, pod) = (waiters[0].barrier.clone(), waiters[0].pod.clone());
@@ -114,11 +115,30 @@ pub async fn a_job_that_has_not_seen_a_suspension_meets_the_others(sandbox: Sand
     ensure!(worker[0].barrier != barrier, "it is in the round before");
     ensure!(waiters[0].ended().is_none(), "{pod} has not waited");
     waiters.extend(worker);
+    let mut known: Vec<String> = waiters.iter().map(|waiter| waiter.pod.clone()).collect();
     all_pass(&sandbox, &mut waiters).await?;
     sandbox.started(2).await?;
-    let mut made = sandbox.barriers().await?;
-    made.retain(|(_, says)| says == "started");
-    ensure!(made.len() == 2, "{made:?}");
+    let open = async || {
+        let mut made = sandbox.barriers().await?;
+        made.retain(|(_, says)| says == "started");
+        ensure!(made.len() == 2, "{made:?}");
+        anyhow::Ok(())
+    };
+    open().await?;
+    // Whichever of them is replaced goes straight through, though it is the only one of its round.
+    let pods: Api<Pod> = Api::namespaced(sandbox.client(), &sandbox.namespace);
+    for pod in known.clone() {
+        pods.delete(&pod, &DeleteParams::default()).await?;
+        let mut replaced = sandbox.waiters_but(&known, 1).await?;
+        known.push(replaced[0].pod.clone());
+        let took = all_pass(&sandbox, &mut replaced).await?;
+        ensure!(
+            took < Duration::from_secs(4),
+            "{pod} was replaced, and it took {took:?}"
+        );
+        sandbox.started(2).await?;
+        open().await?;
+    }
     Ok(())
 }
 
