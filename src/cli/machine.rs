@@ -28,11 +28,7 @@ pub(super) fn workload(workload: &Inspected) -> Value {
     let gangs: Vec<Value> = gangs
         .map(|(gang, progress)| self::gang(gang, progress, workload))
         .collect();
-    let condition = condition(workload);
-    let condition =
-        condition.map(|(reason, message)| json!({"reason": reason, "message": message}));
-    let barrier = workload.barrier.as_ref();
-    let barrier = barrier.map(|(reason, message)| json!({"reason": reason, "message": message}));
+    let told = |(reason, message): &(String, String)| json!({"reason": reason, "message": message});
     json!({
         "kind": workload.kind,
         "namespace": workload.namespace,
@@ -44,8 +40,8 @@ pub(super) fn workload(workload: &Inspected) -> Value {
         "broken": workload.broken,
         "missing": workload.missing,
         "foreign": workload.foreign,
-        "condition": condition,
-        "startBarrier": barrier,
+        "condition": condition(workload).map(told),
+        "startBarrier": workload.barrier.as_ref().map(told),
         "kueueQueue": workload.kueue.as_ref().map(|queued| &queued.queue),
         "next": workload.resume,
     })

@@ -1,21 +1,17 @@
 //! JobSets of a bundle as the reconciler sees them, and what it decides for each of them.
 
-use std::sync::Arc;
-
 use k8s_openapi::jiff::Timestamp;
 use kube::core::DynamicObject;
 use muster::cli::admit;
 use muster::controller::bundles::partners;
 use muster::controller::decide::{self, Actions, Seen, State};
-use muster::gang::{
-    Attempt, Identity, PartName, PartnerRef, SchedulerKind, StampHash, WorkloadRef,
-};
+use muster::gang::{Attempt, Identity, PartName, PartnerRef, SchedulerKind, WorkloadRef};
 use muster::scheduler::{Dialect, Snapshot};
-use muster::workload::seen::{LinkState, PodPhase, Sealed};
+use muster::workload::seen::PodPhase;
 use muster::workload::{Object, SeenPod, jobset};
 use serde_json::{Value, json};
 
-use crate::common;
+use crate::common::{self, seen::linked};
 
 pub const WITH: &str = "muster.dev/bundle-with";
 
@@ -97,22 +93,7 @@ pub fn pod(uid: &str, index: usize, attempt: u32, phase: PodPhase) -> SeenPod {
         },
         ..Identity::default()
     };
-    SeenPod {
-        uid: format!("{index}-{attempt}"),
-        gang: Arc::new(gang),
-        role: None,
-        stamp: None,
-        stamped: StampHash::default(),
-        sealed: Sealed::Yes,
-        link: LinkState::Linked,
-        phase,
-        created: None,
-        going: false,
-        unscheduled: None,
-        ask: None,
-        ailment: None,
-        own: None,
-    }
+    linked(gang, format!("{index}-{attempt}"), phase)
 }
 
 fn read(json: &str) -> Object<'_> {

@@ -156,7 +156,7 @@ async fn measure(
 
     let last = pods.iter().find(|pod| pod.name_any().contains("-last-"));
     let last = last.context("there is no last pod")?.name_any();
-    let before = Writes::of(&cluster.plane.client).await?;
+    let before = Writes::at_rest(&cluster.plane.client).await?;
     // Megabytes, which the apiserver has made for nobody else.
     tokio::time::sleep(Duration::from_secs(2)).await;
     std::fs::write(&trigger, "")?;

@@ -12,8 +12,7 @@ pub enum Length {
 
 impl Length {
     pub fn of_this_run() -> Length {
-        let set = std::env::var_os("MUSTER_E2E_LONG");
-        match set.is_some_and(|value| !value.is_empty() && value != "0") {
+        match is_on("MUSTER_E2E_LONG") {
             true => Length::Long,
             false => Length::Short,
         }
@@ -30,4 +29,10 @@ impl Length {
     pub fn limit(self) -> Duration {
         self.pick(Duration::from_secs(300), Duration::from_secs(3600))
     }
+}
+
+/// Whether somebody has set that variable, and not to nothing or zero.
+pub fn is_on(variable: &str) -> bool {
+    let set = std::env::var_os(variable);
+    set.is_some_and(|value| !value.is_empty() && value != "0")
 }

@@ -4,6 +4,8 @@
 // Every test target compiles this file and uses a part of it.
 #![allow(dead_code, unused_imports)]
 
+pub mod seen;
+
 use std::path::{Path, PathBuf};
 
 pub use muster::admission::{self, Decision, Phase, Review};

@@ -2,18 +2,17 @@
 //! twice as long, and not four times.
 
 use crate::common;
+use crate::common::seen::{decide, linked};
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use k8s_openapi::jiff::Timestamp;
-use kube::core::DynamicObject;
 use muster::cli::admit;
-use muster::controller::decide::{self, Actions, Seen};
+use muster::controller::decide::Actions;
 use muster::gang::{Attempt, Identity, PartName, SchedulerKind, Stamp, StampHash};
 use muster::scheduler::{Dialect, Snapshot};
-use muster::workload::seen::{LinkState, PodPhase, Sealed};
-use muster::workload::{Kind, Object, SeenPod, jobset, lws};
+use muster::workload::seen::{PodPhase, Sealed};
+use muster::workload::{Kind, SeenPod, jobset, lws};
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::{Value, json};
 
@@ -63,29 +62,6 @@ fn stored(
     stored
 }
 
-fn decide(
-    kind: &'static Kind,
-    object: &Value,
-    pods: &[SeenPod],
-    made: &[DynamicObject],
-    cluster: &Snapshot,
-) -> Actions {
-    let json = object.to_string();
-    let object = Object::read(kind, &json);
-    let seen = Seen {
-        workload: object.workload().unwrap(),
-        namespace: "ml",
-        pods,
-        strangers: &[],
-        made,
-        partners: &[],
-        owner: None,
-        waiters: &[],
-        now: Timestamp::now(),
-    };
-    decide::decide(&seen, cluster)
-}
-
 fn pod(index: u32, number: u32, attempt: u32, phase: PodPhase) -> SeenPod {
     let gang = Identity {
         uid: "4d1c".to_owned(),
@@ -97,22 +73,7 @@ fn pod(index: u32, number: u32, attempt: u32, phase: PodPhase) -> SeenPod {
         },
         ..Identity::default()
     };
-    SeenPod {
-        uid: format!("{index}-{number}"),
-        gang: Arc::new(gang),
-        role: None,
-        stamp: None,
-        stamped: StampHash::default(),
-        sealed: Sealed::Yes,
-        link: LinkState::Linked,
-        phase,
-        created: None,
-        going: false,
-        unscheduled: None,
-        ask: None,
-        ailment: None,
-        own: None,
-    }
+    linked(gang, format!("{index}-{number}"), phase)
 }
 
 /// All gangs have restarted. Of every second the old pods still run, and so its object is in use.

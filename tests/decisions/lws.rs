@@ -4,14 +4,13 @@
 use crate::common;
 
 use common::{applied, cluster, decide, decide_request, mutated};
-use k8s_openapi::jiff::Timestamp;
 use muster::admission::{Decision, Phase};
-use muster::controller::decide::{self as reconciler, Actions, Seen, State};
+use muster::controller::decide::{Actions, State};
 use muster::controller::observe::{self, WatchedPod};
 use muster::gang::{SchedulerKind, Seals};
 use muster::scheduler::{self, Dialect, DynamicObject, Snapshot};
 use muster::workload::lws::children::{self, ReplicaRef};
-use muster::workload::{Kind, Object, SeenPod, lws, pods};
+use muster::workload::{Kind, SeenPod, lws, pods};
 use serde_json::{Value, json};
 
 const LWS: &Kind = &lws::KIND;
@@ -428,20 +427,7 @@ fn seen(pod: &Value, phase: &str) -> SeenPod {
 }
 
 fn reconcile(lws: &Value, pods: &[SeenPod], made: &[DynamicObject], cluster: &Snapshot) -> Actions {
-    let json = lws.to_string();
-    let object = Object::read(LWS, &json);
-    let seen = Seen {
-        workload: object.workload().unwrap(),
-        namespace: "ml",
-        pods,
-        strangers: &[],
-        made,
-        partners: &[],
-        owner: None,
-        waiters: &[],
-        now: Timestamp::now(),
-    };
-    reconciler::decide(&seen, cluster)
+    common::seen::decide(LWS, lws, pods, made, cluster)
 }
 
 #[test]

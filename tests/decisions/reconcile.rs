@@ -1,6 +1,7 @@
 //! What the reconciler decides, without a cluster: from a JobSet, its members and what exists.
 
 use crate::common;
+use crate::common::seen::linked;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,11 +9,11 @@ use std::time::Duration;
 use k8s_openapi::jiff::Timestamp;
 use kube::core::DynamicObject;
 use muster::cli::admit;
-use muster::controller::decide::{self, Actions, Seen, State};
-use muster::gang::{Attempt, Identity, PartName, Round, SchedulerKind, StampHash, Unscheduled};
+use muster::controller::decide::{Actions, State};
+use muster::gang::{Attempt, Identity, PartName, Round, SchedulerKind, Unscheduled};
 use muster::scheduler::{Dialect, Snapshot};
-use muster::workload::seen::{LinkState, PodPhase, Sealed};
-use muster::workload::{Object, SeenPod, jobset};
+use muster::workload::seen::PodPhase;
+use muster::workload::{SeenPod, jobset};
 use serde_json::{Value, json};
 
 fn native(dialect: Dialect) -> Snapshot {
@@ -31,20 +32,7 @@ fn stored(cluster: &Snapshot) -> Value {
 }
 
 fn decide(jobset: &Value, pods: &[SeenPod], made: &[DynamicObject], cluster: &Snapshot) -> Actions {
-    let json = jobset.to_string();
-    let object = Object::read(&jobset::KIND, &json);
-    let seen = Seen {
-        workload: object.workload().unwrap(),
-        namespace: "ml",
-        pods,
-        strangers: &[],
-        made,
-        partners: &[],
-        owner: None,
-        waiters: &[],
-        now: Timestamp::now(),
-    };
-    decide::decide(&seen, cluster)
+    common::seen::decide(&jobset::KIND, jobset, pods, made, cluster)
 }
 
 fn pod(index: u32, attempt: u32, phase: PodPhase) -> SeenPod {
@@ -61,23 +49,11 @@ fn pod(index: u32, attempt: u32, phase: PodPhase) -> SeenPod {
         ..Identity::default()
     };
     SeenPod {
-        uid: format!("{index}-{attempt}-{phase:?}"),
-        gang: Arc::new(gang),
-        role: None,
-        stamp: None,
-        stamped: StampHash::default(),
-        sealed: Sealed::Yes,
-        link: LinkState::Linked,
-        phase,
-        created: None,
-        going: false,
         unscheduled: (phase == PodPhase::Pending).then(|| Unscheduled {
             reason: "Unschedulable".into(),
             message: "no room".into(),
         }),
-        ask: None,
-        ailment: None,
-        own: None,
+        ..linked(gang, format!("{index}-{attempt}-{phase:?}"), phase)
     }
 }
 

@@ -9,6 +9,13 @@ use crate::controller::inspect::progress::Progress;
 use crate::controller::queued::Queued;
 use crate::workload::Life;
 
+const WIDE: Columns = Columns {
+    reach: Reach::One,
+    screen: Screen::Plain,
+    depth: Depth::Wide,
+    width: None,
+};
+
 /// Gangs and workloads of every state.
 fn all() -> Vec<Inspected> {
     let running = Inspected {
@@ -109,13 +116,7 @@ fn what_the_condition_knows_better_is_the_cause() {
         sight: Sight::Partial,
         ..example()
     };
-    let columns = Columns {
-        reach: Reach::One,
-        screen: Screen::Plain,
-        depth: Depth::Wide,
-        width: None,
-    };
-    insta::assert_snapshot!("status-partial", columns.table(&[half_seen]));
+    insta::assert_snapshot!("status-partial", WIDE.table(&[half_seen]));
 }
 
 #[test]
@@ -145,13 +146,7 @@ fn a_start_barrier_is_a_line_too() {
         barrier: closed,
         ..example()
     };
-    let columns = Columns {
-        reach: Reach::One,
-        screen: Screen::Plain,
-        depth: Depth::Wide,
-        width: None,
-    };
-    insta::assert_snapshot!("status-barrier", columns.table(&[alone, open, placed]));
+    insta::assert_snapshot!("status-barrier", WIDE.table(&[alone, open, placed]));
 }
 
 #[test]

@@ -1,12 +1,17 @@
 //! What was written to the apiserver, by its own count.
 
 use std::fmt;
+use std::time::Duration;
 
-use anyhow::{Result, ensure};
+use anyhow::{Result, bail, ensure};
 use hyper::Request;
 use kube::Client;
 
 use crate::muster::sum;
+
+/// So long nothing was written, where nobody does any more; and how often that is looked for.
+const REST: Duration = Duration::from_secs(5);
+const LOOKS: u32 = 120;
 
 /// Whatever writes an object, as the apiserver names it in its metrics.
 const VERBS: [&str; 5] = ["APPLY", "PATCH", "POST", "PUT", "DELETE"];
@@ -28,6 +33,21 @@ impl Writes {
             config_maps: count(&page, "configmaps")?,
             pods: count(&page, "pods")?,
         })
+    }
+
+    /// The same once nobody writes any more: the garbage collector and the Job controller are busy with the pods
+    /// of the scenario before for long after the last one is gone, on a slow machine for minutes.
+    pub async fn at_rest(client: &Client) -> Result<Writes> {
+        let mut last = Writes::of(client).await?;
+        for _ in 0..LOOKS {
+            tokio::time::sleep(REST).await;
+            let now = Writes::of(client).await?;
+            if now == last {
+                return Ok(now);
+            }
+            last = now;
+        }
+        bail!("pods are still written to after {:?}", REST * LOOKS)
     }
 
     /// One ConfigMap was written since then, once, and no pod.

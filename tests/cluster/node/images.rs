@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use super::archive::Image;
 use super::needs::target;
 use crate::components::Components;
+use crate::long::is_on;
 use crate::process::{Group, Process};
 use crate::progress::Progress;
 
@@ -103,7 +104,7 @@ impl Place {
 /// Whether the Muster that many tests share is the program of the image, which needs much less CPU time than
 /// a debug build. To build it takes minutes, so a run of few tests does without.
 pub fn is_shared() -> bool {
-    env::var_os("MUSTER_E2E_RELEASE").is_some_and(|set| !set.is_empty())
+    is_on("MUSTER_E2E_RELEASE")
 }
 
 /// Starts to build Muster as the image has it; the Dockerfile's own target is this one.

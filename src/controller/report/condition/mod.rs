@@ -89,6 +89,7 @@ impl Conditions {
         // Most wait for a moment only.
         let moment = status.waited.filter(|_| shown.is_none());
         let moment = moment.and_then(|waited| FIRST_WORDS.checked_sub(waited));
+        let moment = moment.filter(|left| !left.is_zero());
         if let (Reason::BarrierWaiting, Some(left)) = (condition.reason, moment) {
             return (ConditionUpdate::Later(left), report);
         }
