@@ -15,21 +15,22 @@ test *ARGS:
 
 # A real control plane on loopback, built with Go the first time: everything, or FILTER, or --list
 e2e *ARGS:
-    cargo test --features e2e --test e2e -- {{ARGS}}
+    cargo test --test e2e -- {{ARGS}}
 
 # A real node in namespaces of its own, as root: everything, or FILTER, or --list
 e2e-node *ARGS:
-    cargo test --features e2e --test e2e -- node {{ARGS}}
+    cargo test --test e2e -- node {{ARGS}}
 
 # What has a long form, in that form: docs/testing.md
 e2e-long:
-    MUSTER_E2E_LONG=1 cargo test --features e2e --test e2e -- certs::rotation
-    MUSTER_E2E_LONG=1 cargo test --features e2e --test e2e -- node
+    MUSTER_E2E_LONG=1 cargo test --test e2e -- certs::rotation
+    MUSTER_E2E_LONG=1 cargo test --test e2e -- node
 
 # Formatting, lints, licences and sources of dependencies
 lint:
     cargo fmt --check
     cargo clippy --all-targets --features e2e -- -D warnings
+    cargo clippy --test e2e --features e2e -- -D warnings
     cargo fetch --locked
     cargo deny --offline check bans licenses sources
 
@@ -40,12 +41,12 @@ bench *ARGS:
 # Ten thousand pods at one start barrier against two replicas: times, memory, the proposal's own way
 bench-barrier:
     cargo build --release --features e2e --bin muster --example waiters
-    cargo test --features e2e --test e2e -- bench-barrier
+    cargo test --test e2e -- bench-barrier
 
 # What a replica needs, with up to GANGS gangs on a real apiserver: docs/operating.md has a run of it
 bench-size GANGS="1000":
     cargo build --release --locked --bin muster --target "$(uname -m)-unknown-linux-musl"
-    cargo test --features e2e --test e2e -- bench-size {{GANGS}}
+    cargo test --test e2e -- bench-size {{GANGS}}
 
 # New cases for each fuzz target, SECONDS of CPU time each; every run tries others
 fuzz SECONDS="60":
@@ -91,7 +92,7 @@ manifest OVERLAY="base":
 
 # The cluster of the tests to look at: a gang waits, a node comes, it starts. Ctrl-C ends it
 demo:
-    cargo test --features e2e --test e2e -- demo
+    cargo test --test e2e -- demo
 
 # What CI runs
 ci:

@@ -9,15 +9,15 @@ use std::env;
 use std::fs::{self, File, TryLockError};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::Command;
 
 use anyhow::{Context, Result, anyhow, bail};
 use sha2::{Digest, Sha256};
 
+use crate::compile::{batches, go};
 use crate::manifests;
-use crate::modules::{KUBERNETES_1_37, Module, Source};
+use crate::modules::{Module, Source};
 use crate::process::Group;
-use crate::progress::Progress;
 
 /// Part of every key: raise it when the way of building changes but no module file does.
 const RECIPE: &str = "2";
@@ -86,7 +86,7 @@ impl Components {
 }
 
 impl Module {
-    fn source(&self) -> PathBuf {
+    pub fn source(&self) -> PathBuf {
         Path::new(env!("CARGO_MANIFEST_DIR"))
             .join("tests/cluster/modules")
             .join(self.libraries)
@@ -169,104 +169,7 @@ impl Module {
         println!("built {}", done.display());
         Ok(())
     }
-
-    /// One call for several programs: one is linked, on one core, while others are compiled.
-    fn compile(&self, programs: &[Program], to: &Path, group: &Group) -> Result<()> {
-        let out = to.join("out");
-        fs::create_dir(&out)?;
-        let mut command = Command::new("go");
-        command
-            .args(["build", "-mod=readonly", "-buildvcs=false"])
-            .arg(format!("-gcflags=all={}", self.compiler_flags()))
-            .arg("-ldflags")
-            .arg(self.linker_flags()?)
-            .arg(format!("-tags={}", self.tags.unwrap_or_default()))
-            .arg("-o")
-            .arg(&out)
-            .args(programs.iter().map(|(_, package)| package))
-            .current_dir(self.source())
-            // As the release builds: no C compiler needed.
-            .env("CGO_ENABLED", "0")
-            .env("GOWORK", "off")
-            // The compiler does not collect its garbage while it has memory: a quarter less CPU
-            // time, measured with the group mpi (152 s for 213 s).
-            .env("GOGC", "off")
-            .env("GOMEMLIMIT", "3GiB");
-        let names: Vec<&str> = programs.iter().map(|(name, _)| *name).collect();
-        let progress = Progress::start(&names.join(", "));
-        let first = names.first().copied().unwrap_or_default();
-        let compiler = group.spawn(&format!("build-{first}"), command, Vec::new())?;
-        let status = progress.until(|| compiler.exited());
-        if !status.success() {
-            let names = names.join(", ");
-            let said = compiler.last_words();
-            bail!("`go build` failed for {names} ({status})\n{said}");
-        }
-        for (name, package) in programs {
-            let written = out.join(written_as(package));
-            fs::rename(&written, to.join(name))
-                .with_context(|| format!("go has not written {}", written.display()))?;
-        }
-        fs::remove_dir(&out).context("go has written more than was asked for")?;
-        Ok(())
-    }
-
-    /// Symbols are stripped anyway: without them 7 % less CPU time, measured with the group mpi. Without
-    /// inlining a third less, measured with the standard library; but not where most of the CPU time of
-    /// a run goes, the API server and its controllers.
-    fn compiler_flags(&self) -> &'static str {
-        match self.libraries == KUBERNETES_1_37.libraries {
-            true => "-dwarf=false",
-            false => "-dwarf=false -l",
-        }
-    }
-
-    /// Without the version, `/version` would say v0.0.0, and clients decide by it.
-    fn linker_flags(&self) -> Result<String> {
-        let mut flags = "-s -w".to_owned();
-        if let Some(module) = self.reports {
-            let text = fs::read_to_string(self.source().join("go.mod"))?;
-            let version = text
-                .split_once(&format!("{module} v"))
-                .and_then(|(_, rest)| rest.split_whitespace().next())
-                .with_context(|| format!("go.mod requires no {module}"))?;
-            let mut numbers = version.split('.');
-            let (major, minor) = (numbers.next().unwrap_or(""), numbers.next().unwrap_or(""));
-            let at = "k8s.io/component-base/version";
-            flags += &format!(
-                " -X {at}.gitVersion=v{version} -X {at}.gitMajor={major} -X {at}.gitMinor={minor}"
-            );
-        }
-        Ok(flags)
-    }
 }
-
-/// A program's name and its main package.
-type Program = (&'static str, &'static str);
-
-/// The name under which go writes a program: the last part of its package that is no major version.
-fn written_as(package: &str) -> &str {
-    let version = |part: &&str| {
-        let number = part.strip_prefix('v');
-        number.is_some_and(|number| number.parse::<u32>().is_ok())
-    };
-    let mut parts = package.rsplit('/').filter(|part| !version(part));
-    parts.next().unwrap_or(package)
-}
-
-/// Programs that can be written to one directory: no two of one name.
-fn batches(programs: &[Program]) -> Vec<Vec<Program>> {
-    let mut batches: Vec<Vec<Program>> = Vec::new();
-    for program in programs {
-        let same = |(_, package): &Program| written_as(package) == written_as(program.1);
-        match batches.iter_mut().find(|batch| !batch.iter().any(same)) {
-            Some(batch) => batch.push(*program),
-            None => batches.push(vec![*program]),
-        }
-    }
-    batches
-}
-
 /// All files of a directory and of those below it, in a fixed order.
 fn files(dir: &Path) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
@@ -281,22 +184,6 @@ fn files(dir: &Path) -> Result<Vec<PathBuf>> {
     }
     found.sort();
     Ok(found)
-}
-
-fn go(args: &[&str], dir: &Path) -> std::io::Result<Output> {
-    let output = Command::new("go")
-        .args(args)
-        .current_dir(dir)
-        .env("GOWORK", "off")
-        .output()?;
-    if output.status.success() {
-        return Ok(output);
-    }
-    let said = String::from_utf8_lossy(&output.stderr);
-    Err(std::io::Error::other(format!(
-        "`go {}`: {said}",
-        args.join(" ")
-    )))
 }
 
 /// Two runs must not build the same group at once; the lock ends with the returned file.

@@ -1,11 +1,11 @@
 //! End-to-end tests on a real Kubernetes control plane, on loopback, with nothing mocked.
 //!
 //! ```sh
-//! cargo test --features e2e --test e2e                # everything
-//! cargo test --features e2e --test e2e -- FILTER      # the tests whose name contains FILTER
-//! cargo test --features e2e --test e2e -- --list
-//! cargo test --features e2e --test e2e -- build       # only build the components
-//! cargo test --features e2e --test e2e -- node        # the tests on a real node: see `node`
+//! cargo test --test e2e                # everything
+//! cargo test --test e2e -- FILTER      # the tests whose name contains FILTER
+//! cargo test --test e2e -- --list
+//! cargo test --test e2e -- build       # only build the components
+//! cargo test --test e2e -- node        # the tests on a real node: see `node`
 //! ```
 //!
 //! The components are built with Go once per machine ([`components`]), start in seconds
@@ -20,6 +20,7 @@ mod clock;
 mod cluster;
 #[path = "../common/mod.rs"]
 mod common;
+mod compile;
 mod components;
 mod control_plane;
 mod demo;

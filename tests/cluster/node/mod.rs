@@ -2,7 +2,7 @@
 //! kube-proxy and DNS beside the control plane, Muster from its own image and manifests.
 //!
 //! ```sh
-//! cargo test --features e2e --test e2e -- node            # or node FILTER
+//! cargo test --test e2e -- node            # or node FILTER
 //! ```
 //!
 //! All of it, the tests included, runs in private namespaces (mount, net, pid, uts, ipc), so that
