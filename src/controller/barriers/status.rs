@@ -96,9 +96,9 @@ pub(crate) fn status(
     let own: Vec<&Waiter> = waiters
         .iter()
         .copied()
-        .filter(|waiter| match waiter.start.round == start.round {
-            true => waiter.start == start && waiter.step != Step::Gone,
-            false => lives(waiter, &start) && outlived.contains(&waiter.start.round),
+        .filter(|waiter| {
+            let now = waiter.start == start || outlived.contains(&waiter.start.round);
+            now && lives(waiter, &start)
         })
         .collect();
     let of_now = || own.iter().filter(|waiter| waiter.start == start);
@@ -106,14 +106,16 @@ pub(crate) fn status(
     for waiter in own.iter().filter(|w| has_come(&w.step)) {
         *came.entry(&waiter.role).or_default() += 1;
     }
-    let wanted = wanted(barrier, &start, waiters);
+    let wanted = wanted(barrier, &start, waiters, |round| round <= start.round);
     let all = wanted.iter().all(|(role, wanted)| {
         let came = came.get(role).copied().unwrap_or(0);
         came >= *wanted
     });
     // Who has gone on was let through: a restart of Muster must not hold up the others.
     let passed = of_now().any(|waiter| waiter.step == Step::Passed);
-    let begun = of_now().any(|waiter| has_come(&waiter.step));
+    // Where all have ended, nobody is left to wait.
+    let done = |waiter: &&Waiter| waiter.start == start && waiter.step == Step::Done;
+    let begun = of_now().any(|w| has_come(&w.step)) || waiters.iter().any(done);
     let settles = match outlived.is_empty() {
         true => None,
         false => {
@@ -135,6 +137,9 @@ pub(crate) fn status(
     };
     if shown == Shown::Open || passed || all && begun && settles.is_none() {
         status.says = Some(Says::Open);
+        // As many as it had: the number is told, and each change of it would be a write.
+        let had = self::wanted(barrier, &start, waiters, |round| round < start.round);
+        status.members = had.iter().map(|(_, wanted)| wanted).sum();
         for waiter in own.iter().filter(|waiter| !waiter.touched) {
             // One that has just come still asks.
             let Step::Waits(since) = waiter.step else {
@@ -181,18 +186,20 @@ fn elapsed(since: Timestamp, now: Timestamp) -> Duration {
     Duration::try_from(now.duration_since(since)).unwrap_or_default()
 }
 
-/// How many of each role must come. A workload that is resumed does not run again what was done before.
+/// How many of each role must come, without what was done in the `ended` rounds: a workload that is resumed
+/// does not run that again. It may be resumed in the same round, so who is done has not come.
 fn wanted<'b>(
     barrier: &'b Barrier,
     start: &BarrierStart,
     waiters: &[&Waiter],
+    ended: impl Fn(Round) -> bool,
 ) -> Vec<(&'b str, u64)> {
-    let earlier = |waiter: &&&Waiter| {
+    let is_done = |waiter: &&&Waiter| {
         let same = waiter.start.is_of_attempt(start);
-        same && waiter.start.round < start.round && waiter.step == Step::Done
+        same && ended(waiter.start.round) && waiter.step == Step::Done
     };
     let mut done: HashMap<(&str, &str), u64> = HashMap::new();
-    for waiter in waiters.iter().filter(earlier) {
+    for waiter in waiters.iter().filter(is_done) {
         *done.entry((&waiter.role, &waiter.job)).or_default() += 1;
     }
     let of = |target: &'b Target| {
@@ -206,7 +213,7 @@ fn wanted<'b>(
 }
 
 fn has_come(step: &Step) -> bool {
-    matches!(step, Step::Waits(_) | Step::Passed | Step::Done)
+    matches!(step, Step::Waits(_) | Step::Passed)
 }
 
 fn since(step: &Step) -> Option<Timestamp> {

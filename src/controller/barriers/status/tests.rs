@@ -104,6 +104,49 @@ fn what_was_done_before_a_resume_is_not_waited_for() {
     assert_eq!((status.says, status.members), (Some(Says::Open), 1));
 }
 
+/// Two of six, at a Job whose pods are of one round before and after it was suspended.
+fn resumed_in_its_round(next: Step) -> BarrierStatus {
+    let mut barrier = barrier();
+    barrier.targets.remove(0);
+    barrier.targets[0].completions = 6;
+    let all = [
+        waiter("workers", "w0", Step::Done),
+        waiter("workers", "w1", Step::Done),
+        waiter("workers", "w2", waits()),
+        waiter("workers", "w3", next),
+    ];
+    let waiters: Vec<&Waiter> = all.iter().collect();
+    status(&barrier, start(0), &waiters, Shown::Nothing, at(10))
+}
+
+#[test]
+fn who_was_done_before_a_resume_in_the_same_round_has_not_come() {
+    let early = resumed_in_its_round(Step::Starting(None));
+    assert_eq!(early.says, None);
+    let missing = "1 of 2 members have started; w3 has not started yet";
+    assert_eq!(early.missing.as_deref(), Some(missing));
+    assert_eq!(resumed_in_its_round(waits()).says, Some(Says::Open));
+    // It was open: somebody runs.
+    let passed = resumed_in_its_round(Step::Passed);
+    assert_eq!(passed.says, Some(Says::Open));
+}
+
+/// The ConfigMap may be gone, and Muster restarted.
+#[test]
+fn who_is_done_is_not_waited_for() {
+    let mut all = [
+        waiter("driver", "d", Step::Done),
+        waiter("workers", "w0", Step::Done),
+        waiter("workers", "w1", waits()),
+    ];
+    let open = look(&all, Shown::Nothing, 10);
+    // Their number stays what it was.
+    assert_eq!((open.says, open.members), (Some(Says::Open), 3));
+    all[2].step = Step::Done;
+    let ended = look(&all, Shown::Nothing, 10);
+    assert_eq!((ended.says, ended.members), (Some(Says::Open), 3));
+}
+
 #[test]
 fn a_pod_that_has_just_come_is_no_straggler() {
     let early = [waiter("workers", "w0", waits())];
