@@ -171,9 +171,12 @@ pub fn decide(seen: &Seen<'_>, cluster: &Snapshot) -> Actions {
     let deletable = |object: &&DynamicObject| {
         let kept = name(object).is_some_and(|n| kept.contains(n) || needed.contains(n));
         let going = object.metadata.deletion_timestamp.is_some();
+        // Pods may end for long after a suspension, and a round may come again: what is open would let
+        // its new pods through.
+        let closes = life == Life::Suspended && barriers::is_one(object);
         // Old gangs go when their pods are gone: a scheduler that loses a gang's object while its
         // pods wait would count them by themselves.
-        !kept && !going && !used.contains(object)
+        !kept && !going && (closes || !used.contains(object))
     };
     actions.delete = seen.made.iter().filter(deletable).cloned().collect();
     actions.apply = wanted

@@ -7,6 +7,7 @@ use kube::api::{Api, DeleteParams, Patch, PatchParams, Preconditions};
 use kube::core::{ApiResource, DynamicObject, GroupVersionKind, ObjectMeta};
 use kube::{Client, ResourceExt as _};
 
+use super::barriers;
 use super::cache::recent_writes::RecentWrites;
 use super::cache::stored::Stored;
 use super::decide::Actions;
@@ -66,7 +67,7 @@ pub(super) struct Done {
 
 impl Done {
     fn obstacle(&mut self, object: &DynamicObject, why: String) {
-        match is_barrier(object) {
+        match barriers::is_one(object) {
             true => self.barrier = Some(format!("the start barrier does not open: {why}")),
             false => {
                 let why = format!("{why}; the gang has no object");
@@ -74,12 +75,6 @@ impl Done {
             }
         }
     }
-}
-
-/// Whether an object opens a start barrier.
-fn is_barrier(object: &DynamicObject) -> bool {
-    let labels = object.metadata.labels.as_ref();
-    labels.is_some_and(|labels| labels.contains_key(keys::BARRIER))
 }
 
 /// What came of a change of the workload itself.
@@ -163,7 +158,7 @@ impl Writer {
                 false => Tries::Once,
             };
             match self.apply(uid, object, known, tries).await? {
-                Applied::Yes if known || is_barrier(object) => {}
+                Applied::Yes if known || barriers::is_one(object) => {}
                 Applied::Yes => done.created.push(object.name_any()),
                 Applied::Refused(why) => done.obstacle(object, why),
             }

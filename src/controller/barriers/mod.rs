@@ -150,6 +150,11 @@ fn made<'s>(seen: &Seen<'s>, start: &BarrierStart) -> Option<&'s DynamicObject> 
         .find(|made| made.metadata.name.as_deref() == Some(&name))
 }
 
+/// Whether an object is the ConfigMap of a barrier.
+pub(super) fn is_one(made: &DynamicObject) -> bool {
+    says(made).is_some()
+}
+
 fn says(made: &DynamicObject) -> Option<&str> {
     made.metadata
         .labels
@@ -189,3 +194,6 @@ pub(super) fn config_map(start: &BarrierStart, owner: &Owner, says: &Says) -> Dy
         data: json!({"data": data}),
     }
 }
+
+#[cfg(test)]
+mod tests;
