@@ -11,7 +11,7 @@ use kube::runtime::controller::Action;
 use super::Cluster;
 use super::backoff::{Backoffs, Words};
 use super::barriers::status::BarrierStatus;
-use super::barriers::stragglers::{self, Stragglers};
+use super::barriers::stragglers::Stragglers;
 use super::barriers::waiters::Waiter;
 use super::bundles::neighbours::Neighbours;
 use super::cache::by_owner::ByOwner;
@@ -330,11 +330,10 @@ impl Context {
         self.events.publish(workload, &report).await;
         let held = self.writer.write_condition(workload, update).await;
         let held = held.inspect_err(|_| self.conditions.forget(uid))?;
-        let due = match self.stragglers.due(status) {
+        let due = match refused {
             // There is no file to look for.
-            Ok(_) if refused.is_some() => None,
-            Ok(pods) => stragglers::touch(self.writer.client(), status, pods).await,
-            Err(after) => Some(after),
+            Some(_) => None,
+            None => self.stragglers.tell(self.writer.client(), status).await,
         };
         Ok([held, due, status.again].into_iter().flatten().min())
     }

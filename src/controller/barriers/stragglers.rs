@@ -2,6 +2,8 @@
 //! kubelet shows the ConfigMap only at its next round, up to 90 s later. A change of the pod makes it
 //! look at once. One write for each straggler, and none for the others.
 
+use std::collections::{HashMap, HashSet};
+use std::pin::pin;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -23,6 +25,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const AT_ONCE: usize = 16;
 /// Pods of one barrier that are touched before the workload is looked at again.
 const MOST: usize = 500;
+/// Until then, where there are more.
+const NEXT: Duration = Duration::from_millis(100);
 /// A barrier that was opened so long ago has no stragglers that a write would help.
 const REMEMBERED: Duration = Duration::from_secs(600);
 
@@ -31,8 +35,8 @@ const LATE: Duration = Duration::from_secs(10);
 
 /// What was done for barriers of the last minutes, by name.
 pub(crate) struct Stragglers {
-    /// When each was first seen open.
-    opened: Mutex<Expiring<String, Instant>>,
+    /// Those that are open.
+    opened: Mutex<Expiring<String, Opened>>,
     /// For which it was written down who is missing.
     late: Mutex<Expiring<String, ()>>,
 }
@@ -73,72 +77,164 @@ impl Stragglers {
         again
     }
 
-    /// Those who are to be told now, or when to look again.
-    pub(crate) fn due<'s>(&self, status: &'s BarrierStatus) -> Result<&'s [Straggler], Duration> {
-        if status.says != Some(Says::Open) || status.stragglers.is_empty() {
-            return Ok(&[]);
+    /// Makes the kubelets of stragglers look; when to look at them again.
+    pub(crate) async fn tell(&self, client: &Client, status: &BarrierStatus) -> Option<Duration> {
+        let due = self.due(status, Instant::now());
+        if due.pods.is_empty() {
+            return due.again;
         }
-        let (name, now) = (status.start.name(), Instant::now());
+        let failed = touch(client, status, due.pods).await;
+        if failed.is_empty() {
+            return due.again;
+        }
+        self.tell_again(status, failed, Instant::now());
+        Some(due.again.map_or(PATIENCE, |again| again.min(PATIENCE)))
+    }
+
+    /// Those whose turn it is, who count as told from now on.
+    fn due(&self, status: &BarrierStatus, now: Instant) -> Due {
+        let name = status.start.name();
         let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
-        let since = match opened.get(&name, now) {
-            Some((since, _)) => *since,
-            None => {
-                opened.insert(name, now, now);
-                now
-            }
+        if status.says != Some(Says::Open) {
+            // It may open again, under this name too.
+            opened.remove(&name);
+            return Due::default();
+        }
+        if status.stragglers.is_empty() {
+            return Due::default();
+        }
+        if opened.get(&name, now).is_none() {
+            opened.insert(name.clone(), Opened::new(now), now);
+        }
+        let Some(opened) = opened.get_mut(&name, now) else {
+            return Due::default();
         };
-        match PATIENCE.checked_sub(now.duration_since(since)) {
-            Some(left) if !left.is_zero() => Err(left),
-            _ => Ok(&status.stragglers[..status.stragglers.len().min(MOST)]),
+        opened.due(&status.stragglers, now)
+    }
+
+    /// Those could not be told for now: others go first.
+    fn tell_again(&self, status: &BarrierStatus, failed: Vec<String>, now: Instant) {
+        let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(opened) = opened.get_mut(&status.start.name(), now) {
+            let again = failed.into_iter().map(|pod| (pod, Some(now + PATIENCE)));
+            opened.told.extend(again);
         }
     }
 }
 
-/// Makes the kubelets of these pods look; when to try again where one could not be told.
-pub(crate) async fn touch(
-    client: &Client,
-    status: &BarrierStatus,
-    pods: &[Straggler],
-) -> Option<Duration> {
-    if pods.is_empty() {
-        return None;
+/// A barrier that is open.
+struct Opened {
+    /// When it was first seen so.
+    since: Instant,
+    /// The stragglers that were told, and when each is told again; never where it was told, or where that is
+    /// refused.
+    told: HashMap<String, Option<Instant>>,
+}
+
+impl Opened {
+    fn new(now: Instant) -> Self {
+        Self {
+            since: now,
+            told: HashMap::new(),
+        }
     }
-    let (namespace, name) = (&status.start.namespace, status.start.name());
-    tracing::info!(
-        namespace,
-        barrier = name,
-        pods = pods.len(),
-        "stragglers are told"
-    );
+
+    fn due(&mut self, stragglers: &[Straggler], now: Instant) -> Due {
+        let left = PATIENCE.saturating_sub(now.duration_since(self.since));
+        if !left.is_zero() {
+            return Due {
+                pods: Vec::new(),
+                again: Some(left),
+            };
+        }
+        // No more than there are pods.
+        let still: HashSet<&str> = stragglers.iter().map(|one| one.pod.as_str()).collect();
+        self.told.retain(|pod, _| still.contains(pod.as_str()));
+        let is_due = |one: &&Straggler| match self.told.get(&one.pod) {
+            Some(again) => again.is_some_and(|again| again <= now),
+            None => true,
+        };
+        let mut all = stragglers.iter().filter(is_due);
+        let pods: Vec<Straggler> = all.by_ref().take(MOST).cloned().collect();
+        let more = all.next().map(|_| NEXT);
+        let later = self.told.values().flatten().filter(|again| **again > now);
+        let later = later.min().map(|again| again.duration_since(now));
+        let told = pods.iter().map(|one| (one.pod.clone(), None));
+        self.told.extend(told);
+        Due {
+            pods,
+            again: more.or(later),
+        }
+    }
+}
+
+/// Who is to be told now, and when to look again.
+#[derive(Debug, Default, PartialEq)]
+struct Due {
+    pods: Vec<Straggler>,
+    again: Option<Duration>,
+}
+
+/// Makes the kubelets of these pods look; those who could not be told for now.
+async fn touch(client: &Client, status: &BarrierStatus, pods: Vec<Straggler>) -> Vec<String> {
+    let (namespace, barrier) = (&status.start.namespace, status.start.name());
+    let count = pods.len();
+    tracing::info!(namespace, barrier, pods = count, "stragglers are told");
     let api: Api<Pod> = Api::namespaced(client.clone(), namespace);
     let touch_each = |straggler: Straggler| {
         let opened = status.start.in_round(straggler.round).name();
         let patch = json!({"metadata": {"annotations": {keys::BARRIER_OPENED: opened}}});
-        touch_one(api.clone(), straggler.pod, patch)
+        let api = api.clone();
+        async move {
+            let told = touch_one(&api, &straggler.pod, &patch).await;
+            (straggler.pod, told)
+        }
     };
-    let touched = pods.iter().cloned().map(touch_each);
-    let mut touched = futures::stream::iter(touched).buffer_unordered(AT_ONCE);
-    let mut again = None;
-    while let Some(told) = touched.next().await {
-        again = told.is_err().then_some(PATIENCE).or(again);
+    let touched = pods.into_iter().map(touch_each);
+    let mut touched = pin!(futures::stream::iter(touched).buffer_unordered(AT_ONCE));
+    let (mut failed, mut refused, mut reason) = (Vec::new(), 0, None);
+    while let Some((pod, told)) = touched.next().await {
+        match told {
+            Told::Yes => {}
+            Told::Refused(why) => {
+                refused += 1;
+                reason.get_or_insert(why);
+            }
+            Told::Failed => failed.push(pod),
+        }
     }
-    again
+    if let Some(reason) = reason {
+        tracing::warn!(
+            namespace,
+            barrier,
+            pods = refused,
+            reason,
+            "pods cannot be told that their barrier is open"
+        );
+    }
+    failed
 }
 
-async fn touch_one(api: Api<Pod>, pod: String, patch: Value) -> Result<(), kube::Error> {
+enum Told {
+    /// Or it is gone.
+    Yes,
+    /// By a policy, or by the pod itself: another attempt would be refused too.
+    Refused(String),
+    Failed,
+}
+
+async fn touch_one(api: &Api<Pod>, pod: &str, patch: &Value) -> Told {
+    let patch = Patch::Merge(patch);
     let params = PatchParams::default();
-    let patch = Patch::Merge(&patch);
-    let answer = api.patch_metadata(&pod, &params, &patch).await;
-    let told = match answer {
-        Err(kube::Error::Api(status)) if status.is_not_found() => Ok(()),
-        // A policy, or the pod itself: another attempt would be refused too.
-        Err(kube::Error::Api(status)) if is_final(status.code) => {
-            tracing::warn!(pod, reason = %status.message, "a pod cannot be told that its barrier is open");
-            Ok(())
+    match api.patch_metadata(pod, &params, &patch).await {
+        Ok(_) => Told::Yes,
+        Err(kube::Error::Api(status)) if status.is_not_found() => Told::Yes,
+        Err(kube::Error::Api(status)) if is_final(status.code) => Told::Refused(status.message),
+        Err(error) => {
+            tracing::debug!(%error, pod, "a straggler is not told");
+            Told::Failed
         }
-        answer => answer.map(drop),
-    };
-    told.inspect_err(|error| tracing::debug!(%error, pod, "a straggler is not told"))
+    }
 }
 
 /// Whether a write that was refused so is refused again. Conflicts pass, and so does a flood.
@@ -147,13 +243,4 @@ fn is_final(code: u16) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_a_policy_refuses_is_not_written_again_and_again() {
-        assert!([400, 403, 422].into_iter().all(is_final));
-        let pass = [401, 409, 429, 500, 503];
-        assert!(!pass.into_iter().any(is_final));
-    }
-}
+mod tests;

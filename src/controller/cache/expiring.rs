@@ -37,6 +37,16 @@ impl<K: Eq + Hash, V> Expiring<K, V> {
         (!left.is_zero()).then_some((value, left))
     }
 
+    /// The same, to change it: it counts for no longer than before.
+    pub(crate) fn get_mut<Q>(&mut self, key: &Q, now: Instant) -> Option<&mut V>
+    where
+        K: Borrow<Q>,
+        Q: Eq + Hash + ?Sized,
+    {
+        let (since, value) = self.entries.get_mut(key)?;
+        (now.duration_since(*since) < self.lifetime).then_some(value)
+    }
+
     pub(crate) fn insert(&mut self, key: K, value: V, now: Instant) {
         if self.entries.len() >= self.sweep_at {
             let lifetime = self.lifetime;
