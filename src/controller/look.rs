@@ -129,6 +129,9 @@ pub(super) async fn look(workload: Arc<Stored>, context: Arc<Context>) -> Result
     let carried_out = carried_out.await;
     context.events.note_created(uid, &done);
     carried_out?;
+    if done.barrier.is_none() {
+        context.stragglers.wrote(&actions);
+    }
     let keepers = actions.keepers.iter();
     keepers.for_each(|keeper| context.neighbours.tell(keeper));
     let sleepers = actions.sleepers.iter();

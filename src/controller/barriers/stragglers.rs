@@ -59,22 +59,40 @@ impl Stragglers {
         if !matches!(status.says, Some(Says::Late(_))) {
             return None;
         }
-        let mut late = self.late.lock().unwrap_or_else(PoisonError::into_inner);
+        let late = self.late.lock().unwrap_or_else(PoisonError::into_inner);
         let mut again = None;
         for name in status.starts().map(|start| start.name()) {
             let named = |object: &DynamicObject| object.metadata.name.as_deref() == Some(&name);
             let Some(at) = actions.apply.iter().position(named) else {
                 continue;
             };
-            match late.get(&name, now) {
-                Some(((), left)) => {
-                    actions.apply.remove(at);
-                    again = again.max(Some(left));
-                }
-                None => late.insert(name, (), now),
+            if let Some(((), left)) = late.get(&name, now) {
+                actions.apply.remove(at);
+                again = again.max(Some(left));
             }
         }
         again
+    }
+
+    /// All was written. What fails is tried again before the pods give up.
+    pub(crate) fn wrote(&self, actions: &Actions) {
+        let says = actions
+            .barrier
+            .as_ref()
+            .and_then(|status| status.says.as_ref());
+        let (Some(status), Some(Says::Late(_))) = (&actions.barrier, says) else {
+            return;
+        };
+        let (mut late, now) = (
+            self.late.lock().unwrap_or_else(PoisonError::into_inner),
+            Instant::now(),
+        );
+        for name in status.starts().map(|start| start.name()) {
+            let named = |object: &DynamicObject| object.metadata.name.as_deref() == Some(&name);
+            if actions.apply.iter().any(named) {
+                late.insert(name, (), now);
+            }
+        }
     }
 
     /// Makes the kubelets of stragglers look; when to look at them again.

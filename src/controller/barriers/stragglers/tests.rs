@@ -1,3 +1,5 @@
+use kube::core::ObjectMeta;
+
 use super::*;
 use crate::gang::{BarrierStart, Round};
 
@@ -62,6 +64,42 @@ fn who_could_not_be_told_for_now_is_told_again_after_the_others() {
     let others = stragglers.due(&all, now);
     assert_eq!((others.pods.len(), others.again), (1, Some(PATIENCE)));
     assert_eq!(stragglers.due(&all, now + PATIENCE).pods.len(), MOST);
+}
+
+/// The pods give up soon, and then it is too late.
+#[test]
+fn who_is_missing_is_held_back_only_once_it_is_written() {
+    let stragglers = Stragglers::default();
+    let late = || {
+        let says = Says::Late("1 of 2 members have started".to_owned());
+        let status = BarrierStatus {
+            says: Some(says),
+            ..open(0)
+        };
+        let named = ObjectMeta {
+            name: Some(status.start.name()),
+            ..ObjectMeta::default()
+        };
+        Actions {
+            apply: vec![DynamicObject {
+                types: None,
+                metadata: named,
+                data: Value::Null,
+            }],
+            barrier: Some(status),
+            ..Actions::default()
+        }
+    };
+    // The first write has failed, and nothing is noted.
+    for _ in 0..2 {
+        let mut actions = late();
+        assert_eq!(stragglers.hold_back(&mut actions), None);
+        assert_eq!(actions.apply.len(), 1);
+    }
+    stragglers.wrote(&late());
+    let mut actions = late();
+    assert!(stragglers.hold_back(&mut actions).is_some());
+    assert_eq!(actions.apply, []);
 }
 
 /// After a suspension it may be of the same name.
