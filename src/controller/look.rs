@@ -202,23 +202,22 @@ pub(super) async fn look(workload: Arc<Stored>, context: Arc<Context>) -> Result
         .update(&workload, &actions, &done.obstacles);
     let held = context.writer.write_condition(&workload, update).await;
     let held = held.inspect_err(|_| context.conditions.forget(uid))?;
-    let barrier = match late {
-        // What it says now is told when it is written.
-        Some(_) => {
-            let again = actions.barrier.as_ref().and_then(|status| status.again);
-            late.into_iter().chain(again).min()
-        }
-        None => {
-            let refused = done.barrier.as_deref();
-            let status = actions.barrier.as_ref();
-            context.barrier(&workload, status, refused).await?
-        }
-    };
+    let refused = done.barrier.as_deref();
+    let status = actions.barrier.as_ref();
+    let barrier = context.barrier(&workload, status, refused).await?;
     context.backoffs.succeeded(uid);
     // Nothing tells when a foreign object goes: only Muster's own are watched.
     let blocked = !done.obstacles.is_empty() || done.barrier.is_some();
     let blocked = blocked.then_some(BLOCKED);
-    let again = [behind, blocked, held, barrier, report.look_again, stale];
+    let again = [
+        behind,
+        blocked,
+        held,
+        late,
+        barrier,
+        report.look_again,
+        stale,
+    ];
     Ok(match again.into_iter().flatten().min() {
         Some(after) => Action::requeue(after),
         None => Action::await_change(),

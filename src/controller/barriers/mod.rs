@@ -8,6 +8,7 @@ pub mod waiters;
 use std::collections::HashSet;
 use std::pin::pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::StreamExt as _;
 use kube::core::{DynamicObject, ObjectMeta, TypeMeta};
@@ -26,7 +27,7 @@ use crate::judge::{self, Judged};
 use crate::scheduler::object::{self, MANAGED_BY, Scope};
 use crate::workload::seen::Sealed;
 use crate::workload::{Site, child, site};
-use status::{BarrierStatus, Says, Shown};
+use status::{BarrierStatus, Says, Shown, elapsed};
 use waiters::Waiter;
 
 /// The value of the label on a ConfigMap that opens a barrier.
@@ -78,9 +79,13 @@ pub(super) fn look(seen: &Seen<'_>, judged: &Judged) -> Option<BarrierStatus> {
         |waiter: &&Waiter| waiter.sealed == Sealed::Yes || carried.contains(&waiter.stamped);
     let waiters: Vec<&Waiter> = seen.waiters.iter().filter(believed).collect();
     let start = status::start_of_now(start, &waiters);
-    let shown = match made(seen, &start).and_then(says) {
+    let made = made(seen, &start);
+    let shown = match made.and_then(says) {
         Some(OPENED) => Shown::Open,
-        Some(LATE) => Shown::Late,
+        Some(LATE) => {
+            let since = made.and_then(|made| made.metadata.creation_timestamp.as_ref());
+            Shown::Late(since.map_or(Duration::ZERO, |since| elapsed(since.0, seen.now)))
+        }
         _ => Shown::Nothing,
     };
     Some(status::status(barrier, start, &waiters, shown, seen.now))

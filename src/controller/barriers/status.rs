@@ -10,8 +10,12 @@ use crate::controller::report::few::{Few, cut};
 use crate::gang::{Barrier, BarrierStart, Round, Target};
 
 /// So long before the first pod's time is over it is written down who is missing, so that the pod can
-/// say it.
+/// say it. Of a short time it is this part.
 const AHEAD: Duration = Duration::from_secs(2);
+const PART_AHEAD: u32 = 4;
+
+/// The apiserver writes down in whole seconds when an object was made.
+const WHOLE: Duration = Duration::from_secs(1);
 
 /// After its barrier has opened, or after it has come, a pod that can ask a replica has gone on long
 /// before.
@@ -34,7 +38,7 @@ const EACH: usize = 200;
 pub(crate) enum Says {
     /// All have come.
     Open,
-    /// Somebody's time is over, and who is missing.
+    /// Somebody's time is over, or will be in a moment, and who is missing.
     Late(String),
 }
 
@@ -48,8 +52,10 @@ pub struct BarrierStatus {
     pub(crate) members: u64,
     /// What its ConfigMap must say; none before anything is to be said.
     pub(crate) says: Option<Says>,
-    /// Who is missing, while nothing is to be said.
+    /// Who is missing, while nobody's time is over.
     pub(crate) missing: Option<String>,
+    /// Somebody's time is over.
+    pub(crate) timed_out: bool,
     /// How long the first one has waited.
     pub(crate) waited: Option<Duration>,
     /// Pods that still wait although it is open, and whose kubelet was not told to look.
@@ -81,7 +87,8 @@ pub(crate) struct Straggler {
 pub(crate) enum Shown {
     Nothing,
     Open,
-    Late,
+    /// For so long.
+    Late(Duration),
 }
 
 /// How a barrier stands, by those of its own start and those of earlier rounds that live on.
@@ -128,6 +135,7 @@ pub(crate) fn status(
         members: wanted.iter().map(|(_, wanted)| wanted).sum(),
         says: None,
         missing: None,
+        timed_out: false,
         waited: None,
         stragglers: Vec::new(),
         again: None,
@@ -157,32 +165,39 @@ pub(crate) fn status(
         return status;
     }
     let missing = missing(&wanted, &own);
-    status.again = settles;
-    if shown == Shown::Late {
-        // Those who gave up may be restarted: it is late all the same.
-        status.says = Some(Says::Late(missing));
-        return status;
-    }
     // One that gave up before a suspension is probably on its way out.
     let counts = |waiter: &&&Waiter| waiter.start == start || has_come(&waiter.step);
     let counted = own.iter().filter(counts);
     let first = counted.filter_map(|waiter| since(&waiter.step)).min();
     status.waited = first.map(|first| elapsed(first, now));
-    let left = status.waited.map(|waited| {
-        let timeout = barrier.timeout.saturating_sub(AHEAD);
-        timeout.saturating_sub(waited)
-    });
-    match left {
-        Some(Duration::ZERO) => status.says = Some(Says::Late(missing)),
-        left => {
-            status.missing = Some(missing);
-            status.again = settles.into_iter().chain(left).min();
+    let waited = status.waited;
+    let left = waited.map(|waited| barrier.timeout.saturating_sub(waited));
+    let ahead = AHEAD.min(barrier.timeout / PART_AHEAD);
+    // Until the next thing is to be said.
+    let next = match (shown, left) {
+        // Those who gave up may be restarted, or gone: their time is over all the same.
+        (Shown::Late(said), left) => {
+            let rest = (ahead + WHOLE).saturating_sub(said);
+            Some(left.map_or(Duration::ZERO, |left| left.min(rest)))
         }
-    }
+        (_, Some(left)) if left <= ahead => Some(left),
+        (_, left) => {
+            status.missing = Some(missing);
+            let left = left.map(|left| left.saturating_sub(ahead));
+            status.again = settles.into_iter().chain(left).min();
+            return status;
+        }
+    };
+    let left = next.filter(|left| !left.is_zero());
+    status.timed_out = left.is_none();
+    status.missing = left.is_some().then(|| missing.clone());
+    status.says = Some(Says::Late(missing));
+    status.again = settles.into_iter().chain(left).min();
     status
 }
 
-fn elapsed(since: Timestamp, now: Timestamp) -> Duration {
+/// None at all where the clock of a node is ahead of this one.
+pub(super) fn elapsed(since: Timestamp, now: Timestamp) -> Duration {
     Duration::try_from(now.duration_since(since)).unwrap_or_default()
 }
 

@@ -2,6 +2,8 @@ use super::*;
 use crate::gang::StampHash;
 use crate::workload::seen::Sealed;
 
+const SECOND: Duration = Duration::from_secs(1);
+
 fn start(attempt: u32) -> BarrierStart {
     BarrierStart {
         attempt,
@@ -180,10 +182,42 @@ fn shortly_before_the_first_one_gives_up_it_is_said_who_is_missing() {
         ),
     ];
     assert_eq!(look(&all, Shown::Nothing, 290).says, None);
-    let Some(Says::Late(text)) = look(&all, Shown::Nothing, 298).says else {
+    let late = look(&all, Shown::Nothing, 298);
+    // It may still open in time.
+    assert_eq!((late.timed_out, late.again), (false, Some(2 * SECOND)));
+    let Some(Says::Late(text)) = late.says else {
         panic!("it is late");
     };
+    assert!(look(&all, Shown::Late(2 * SECOND), 300).timed_out);
     insta::assert_snapshot!(text, @"1 of 3 members have started; driver: 1 not created yet; w1 has not started: load: ErrImagePull");
+}
+
+#[test]
+fn a_short_timeout_is_not_over_at_once() {
+    let mut barrier = barrier();
+    barrier.timeout = 2 * SECOND;
+    let all = [waiter("workers", "w0", waits())];
+    let look = |shown, millis: i64| {
+        let now = at(0) + k8s_openapi::jiff::SignedDuration::from_millis(millis);
+        let waiters: Vec<&Waiter> = all.iter().collect();
+        let status = status(&barrier, start(0), &waiters, shown, now);
+        (status.says.is_some(), status.timed_out, status.again)
+    };
+    let millis = Duration::from_millis;
+    assert_eq!(look(Shown::Nothing, 0), (false, false, Some(millis(1500))));
+    let late = Shown::Late(Duration::ZERO);
+    assert_eq!(look(late, 1600), (true, false, Some(millis(400))));
+    assert_eq!(look(late, 2000), (true, true, None));
+}
+
+/// Kubelet restarts a container in place, and says that it has just begun.
+#[test]
+fn whose_time_is_over_has_not_begun_to_wait_when_it_is_restarted() {
+    let all = [waiter("workers", "w0", Step::Waits(Some(at(301))))];
+    assert!(look(&all, Shown::Late(3 * SECOND), 301).timed_out);
+    // All who waited have failed, and nobody has come yet.
+    let gone = [waiter("workers", "w0", Step::Gone)];
+    assert!(look(&gone, Shown::Late(SECOND), 300).timed_out);
 }
 
 #[test]
@@ -195,7 +229,7 @@ fn whom_the_others_waited_for_is_named_although_they_have_given_up() {
         "w1",
         Step::Unplaced(Some("0/4 nodes are available".to_owned())),
     ));
-    let Some(Says::Late(text)) = look(&all, Shown::Late, 400).says else {
+    let Some(Says::Late(text)) = look(&all, Shown::Late(10 * SECOND), 400).says else {
         panic!("it is late");
     };
     insta::assert_snapshot!(text, @"2 of 3 members have started, and some of them have given up; w1 is not placed: 0/4 nodes are available");
@@ -277,10 +311,10 @@ fn a_job_that_has_not_seen_a_short_suspension_is_waited_for_no_longer_than_it_li
 #[test]
 fn a_late_barrier_is_looked_at_again_once_old_pods_have_outlived_a_suspension() {
     let all = half_resumed();
-    let late = in_round_one(&all, Shown::Late, 102);
+    let late = in_round_one(&all, Shown::Late(10 * SECOND), 102);
     assert!(matches!(late.says, Some(Says::Late(_))));
     assert_eq!(late.again, Some(Duration::from_secs(3)));
-    let open = in_round_one(&all, Shown::Late, 106);
+    let open = in_round_one(&all, Shown::Late(10 * SECOND), 106);
     assert_eq!(open.says, Some(Says::Open));
 }
 
@@ -319,7 +353,7 @@ fn who_gave_up_is_missing_until_kubelet_restarts_it() {
         waiter("workers", "w0", waits()),
         waiter("workers", "w1", waits()),
     ];
-    let late = look(&all, Shown::Late, 10);
+    let late = look(&all, Shown::Late(10 * SECOND), 10);
     assert_eq!(
         late.says,
         Some(Says::Late(

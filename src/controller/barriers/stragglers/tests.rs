@@ -17,6 +17,7 @@ fn open(pods: usize) -> BarrierStatus {
         members: pods as u64,
         says: Some(Says::Open),
         missing: None,
+        timed_out: false,
         waited: None,
         stragglers: (0..pods).map(straggler).collect(),
         again: None,

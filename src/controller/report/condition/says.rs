@@ -135,11 +135,12 @@ impl Condition {
                 Reason::BarrierOpen,
                 format!("{members} of {members} members have started"),
             ),
-            Some(Says::Late(missing)) => (
+            Some(Says::Late(missing)) if status.timed_out => (
                 Reason::BarrierTimedOut,
                 format!("the start barrier did not open in time: {missing}"),
             ),
-            None if status.begun || shown.is_some() => {
+            // It is written down who is missing a moment before anybody's time is over.
+            Some(Says::Late(_)) | None if status.begun || shown.is_some() => {
                 let waits = "main containers wait until all members have started";
                 let missing = status.missing.as_ref();
                 let message = missing.map(|missing| format!("{waits}: {missing}"));
@@ -148,7 +149,7 @@ impl Condition {
                     message.unwrap_or_else(|| waits.to_owned()),
                 )
             }
-            None => return None,
+            Some(Says::Late(_)) | None => return None,
         };
         Some(Self {
             kind: BARRIER,
@@ -208,7 +209,11 @@ impl Condition {
         let wordy =
             |text: &str| -> String { text.chars().filter(|c| !c.is_ascii_digit()).collect() };
         let same = (self.reason, &self.cause) == (last.reason, &last.cause);
-        let waits = (self.waits() || self.reason == Reason::BarrierWaiting) && same;
+        let barrier = matches!(
+            self.reason,
+            Reason::BarrierWaiting | Reason::BarrierTimedOut
+        );
+        let waits = (self.waits() || barrier) && same;
         let suspended = [self, last].iter().all(|c| c.reason == Reason::Suspended);
         waits || suspended && wordy(&self.message) == wordy(&last.message)
     }

@@ -3,6 +3,7 @@ use k8s_openapi::jiff::Timestamp;
 use serde_json::json;
 
 use super::*;
+use crate::controller::barriers::status::Says;
 use crate::controller::decide::{GangStatus, State};
 use crate::controller::queued::Queued;
 use crate::controller::report::events::FIRST_WORDS;
@@ -346,6 +347,7 @@ fn barrier(missing: &str, waited: u64) -> BarrierStatus {
         members: 3,
         says: None,
         missing: Some(missing.to_owned()),
+        timed_out: false,
         waited: Some(Duration::from_secs(waited)),
         stragglers: Vec::new(),
         again: None,
@@ -367,9 +369,17 @@ fn who_is_missing_at_a_barrier_is_told_after_a_moment_and_then_once_a_minute() {
     assert_eq!(told["reason"], "BarrierWaiting");
     insta::assert_snapshot!(told["message"].as_str().unwrap(), @"main containers wait until all members have started: 2 of 3 members have started; w1 is not placed yet");
     assert!(matches!(step(&one), ConditionUpdate::Later(_)));
+    let late = |timed_out| BarrierStatus {
+        says: Some(Says::Late("1 of 3 members have started".to_owned())),
+        timed_out,
+        ..one.clone()
+    };
+    // It is written down for the pods, and their time is not over.
+    assert!(matches!(step(&late(false)), ConditionUpdate::Later(_)));
+    assert_eq!(written(step(&late(true)))["reason"], "BarrierTimedOut");
     let open = BarrierStatus {
-        says: Some(crate::controller::barriers::status::Says::Open),
-        ..one
+        says: Some(Says::Open),
+        ..one.clone()
     };
     assert_eq!(written(step(&open))["reason"], "BarrierOpened");
 }
