@@ -6,6 +6,7 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 use futures::StreamExt as _;
+use k8s_openapi::jiff::Timestamp;
 use kube::api::Api;
 use kube::core::{ApiResource, DynamicObject, TypeMeta};
 use kube::runtime::reflector::{ObjectRef, store};
@@ -292,7 +293,7 @@ fn keep_waiter(pod: &WaitingPod, facts: &Facts, seals: &Seals) -> Option<Kept<Wa
     let owner = pod.labels().get(watched_kind::owner_label(facts))?;
     Some(Kept {
         owners: vec![owner.clone()],
-        value: waiters::read(pod, seals)?,
+        value: waiters::read(pod, seals, Timestamp::now())?,
     })
 }
 

@@ -126,7 +126,9 @@ pub(crate) fn status(
     let settles = match outlived.is_empty() {
         true => None,
         false => {
-            let first = of_now().filter_map(|waiter| since(&waiter.step)).min();
+            // By the clock of who looks: whether it opens depends on no other.
+            let come = of_now().filter(|waiter| since(&waiter.step).is_some());
+            let first = come.map(|waiter| waiter.seen).min();
             let left = first.and_then(|first| OUTLIVED.checked_sub(elapsed(first, now)));
             left.filter(|left| !left.is_zero())
         }
@@ -196,7 +198,6 @@ pub(crate) fn status(
     status
 }
 
-/// None at all where the clock of a node is ahead of this one.
 pub(super) fn elapsed(since: Timestamp, now: Timestamp) -> Duration {
     Duration::try_from(now.duration_since(since)).unwrap_or_default()
 }

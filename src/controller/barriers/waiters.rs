@@ -85,6 +85,8 @@ pub struct Waiter {
     pub(crate) stamped: StampHash,
     pub(crate) sealed: Sealed,
     pub(crate) step: Step,
+    /// Since when it is seen so, by the clock of who sees it: nodes may have others.
+    pub(crate) seen: Timestamp,
     /// Its kubelet was told to look for this barrier.
     pub(crate) touched: bool,
 }
@@ -108,8 +110,19 @@ pub(crate) enum Step {
     Gone,
 }
 
-/// Reads a pod; `None` where it does not tell its barrier.
-pub(crate) fn read(pod: &WaitingPod, seals: &Seals) -> Option<Waiter> {
+impl Step {
+    /// What is seen has begun. The clock of its node may be ahead, and its time would never be over.
+    fn not_after(self, now: Timestamp) -> Self {
+        match self {
+            Self::Waits(since) => Self::Waits(since.map(|since| since.min(now))),
+            Self::GaveUp(since) => Self::GaveUp(since.map(|since| since.min(now))),
+            other => other,
+        }
+    }
+}
+
+/// Reads a pod that is seen now; `None` where it does not tell its barrier.
+pub(crate) fn read(pod: &WaitingPod, seals: &Seals, now: Timestamp) -> Option<Waiter> {
     let namespace = pod.namespace()?;
     let start = child::barrier_start(&pod.metadata, &namespace)?;
     let (stamped, sealed) = match child::barrier_proof(&pod.metadata, &namespace, seals)? {
@@ -126,7 +139,8 @@ pub(crate) fn read(pod: &WaitingPod, seals: &Seals) -> Option<Waiter> {
         job: pod.labels().get(JOB).cloned().unwrap_or_default(),
         stamped,
         sealed,
-        step: step(pod),
+        step: step(pod).not_after(now),
+        seen: now,
     })
 }
 
@@ -241,6 +255,14 @@ mod tests {
             container(json!({"waiting": {"reason": "ErrImagePull", "message": "no such image"}})),
             Step::Starting(Some(format!("{CONTAINER}: ErrImagePull: no such image")))
         );
+    }
+
+    #[test]
+    fn nobody_has_waited_since_later_than_it_is_seen() {
+        let at = |second| Timestamp::from_second(second).unwrap();
+        let waits = |second| Step::Waits(Some(at(second)));
+        assert_eq!(waits(500).not_after(at(100)), waits(100));
+        assert_eq!(waits(50).not_after(at(100)), waits(50));
     }
 
     #[test]

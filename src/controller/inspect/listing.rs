@@ -3,6 +3,7 @@
 
 use std::collections::{HashMap, HashSet};
 
+use k8s_openapi::jiff::Timestamp;
 use kube::Client;
 use kube::Resource;
 use kube::api::{Api, ListParams};
@@ -140,7 +141,9 @@ impl Listing {
         for pod in all(&api, &selector, "pods", unseen).await? {
             let labels = pod.metadata.labels.as_ref();
             let owner = labels.and_then(|labels| labels.get(label));
-            if let (Some(owner), Some(waiter)) = (owner, waiters::read(&pod, seals)) {
+            if let (Some(owner), Some(waiter)) =
+                (owner, waiters::read(&pod, seals, Timestamp::now()))
+            {
                 let namespace = pod.metadata.namespace.clone().unwrap_or_default();
                 let key = (namespace, owner.clone());
                 self.waiters.entry(key).or_default().push(waiter);

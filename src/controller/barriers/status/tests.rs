@@ -32,6 +32,7 @@ fn waiter(role: &str, pod: &str, step: Step) -> Waiter {
         job: format!("train-{role}-0"),
         stamped: StampHash::default(),
         sealed: Sealed::Yes,
+        seen: at(0),
         step,
         touched: false,
     }
@@ -273,8 +274,25 @@ fn half_resumed() -> [Waiter; 3] {
     for waiter in &mut all[1..] {
         waiter.start.round = Round(1);
         waiter.step = Step::Waits(Some(at(100)));
+        waiter.seen = at(100);
     }
     all
+}
+
+/// Else a leader whose clock is behind would wait for ever, and one whose clock is ahead not at all.
+#[test]
+fn whether_old_pods_have_outlived_a_suspension_is_a_matter_of_one_clock() {
+    for node in [-5000, 5000] {
+        let mut all = half_resumed();
+        for waiter in &mut all[1..] {
+            waiter.step = Step::Waits(Some(at(node)));
+        }
+        let early = in_round_one(&all, Shown::Nothing, 102);
+        assert_ne!(early.says, Some(Says::Open));
+        assert_eq!(early.again, Some(3 * SECOND));
+        let open = in_round_one(&all, Shown::Nothing, 106);
+        assert_eq!(open.says, Some(Says::Open));
+    }
 }
 
 fn in_round_one(all: &[Waiter], shown: Shown, now: i64) -> BarrierStatus {
