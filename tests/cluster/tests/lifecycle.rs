@@ -119,7 +119,7 @@ const SLOW: &str = "example.com/slow";
 
 /// Changes the finalizers of each pod. The Job controller writes them too, so a conflict is tried
 /// again.
-async fn change_finalizers(sandbox: &Sandbox, change: fn(&mut Vec<String>)) -> Result<()> {
+pub async fn change_finalizers(sandbox: &Sandbox, change: fn(&mut Vec<String>)) -> Result<()> {
     let api: Api<Pod> = Api::namespaced(sandbox.client(), &sandbox.namespace);
     let all = async || {
         for pod in sandbox.pods().await? {
@@ -139,12 +139,12 @@ async fn change_finalizers(sandbox: &Sandbox, change: fn(&mut Vec<String>)) -> R
     sandbox.wait_for("the pods' finalizers", all).await
 }
 
-fn hold(finalizers: &mut Vec<String>) {
+pub fn hold(finalizers: &mut Vec<String>) {
     release(finalizers);
     finalizers.push(SLOW.to_owned());
 }
 
-fn release(finalizers: &mut Vec<String>) {
+pub fn release(finalizers: &mut Vec<String>) {
     finalizers.retain(|finalizer| finalizer != SLOW);
 }
 

@@ -172,6 +172,7 @@ pub fn all() -> Vec<Test> {
         test(monitoring::the_alerts_are_valid).with(&PROMETHEUS),
         test(monitoring::a_gang_that_waits_is_counted_until_it_is_placed),
     ];
+    tests.extend(barrier::jobs::all());
     tests.extend(barrier::schedulers::all());
     tests.extend(explain::all());
     tests.extend(chart::all());

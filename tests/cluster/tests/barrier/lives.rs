@@ -243,7 +243,7 @@ pub async fn a_job_that_restarts_alone_goes_straight_through(sandbox: Sandbox) -
 
 impl Sandbox {
     /// Takes room away for so many one-CPU pods, with a pod of somebody else.
-    async fn fill(&self, cpus: u32) -> Result<String> {
+    pub(super) async fn fill(&self, cpus: u32) -> Result<String> {
         let name = format!("filler-{cpus}");
         let pod = format!(
             "
@@ -258,7 +258,7 @@ spec:
         Ok(name)
     }
 
-    async fn make_room(&self, name: String) -> Result<()> {
+    pub(super) async fn make_room(&self, name: String) -> Result<()> {
         let pods: Api<Pod> = Api::namespaced(self.client(), &self.namespace);
         pods.delete(&name, &DeleteParams::default()).await?;
         Ok(())

@@ -2,6 +2,7 @@
 //! pod was told at admission, against the real apiserver and the real replicas.
 
 mod door;
+pub mod jobs;
 pub mod lives;
 pub mod outage;
 pub mod schedulers;

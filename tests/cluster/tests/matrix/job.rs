@@ -111,7 +111,7 @@ impl Sandbox {
         Ok(pods)
     }
 
-    async fn suspend_job(&self, suspend: bool) -> Result<()> {
+    pub async fn suspend_job(&self, suspend: bool) -> Result<()> {
         let jobs = self.api("batch/v1", "Job").await?;
         let patch = Patch::Merge(json!({"spec": {"suspend": suspend}}));
         jobs.patch("train", &PatchParams::default(), &patch).await?;
