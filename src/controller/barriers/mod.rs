@@ -1,6 +1,7 @@
 //! Start barriers in the reconciler: who has come ([`waiters`]), what follows from that ([`status`], pure),
 //! and what the replicas see of it ([`show`]).
 
+mod missing;
 pub(super) mod status;
 pub(super) mod stragglers;
 pub mod waiters;
@@ -66,7 +67,7 @@ fn state(shown: &DynamicObject) -> State {
     match data[MISSING].as_str() {
         _ if data[OPEN].is_string() => State::Open,
         // Whoever may write ConfigMaps may have written it.
-        Some(missing) => State::Late(Arc::from(cut(missing, status::LONGEST))),
+        Some(missing) => State::Late(Arc::from(cut(missing, missing::LONGEST))),
         None => State::Closed,
     }
 }
