@@ -128,8 +128,12 @@ fn placed(found: &Inspected) -> String {
     text
 }
 
+/// What its condition says of a start barrier, which names it where it does not open.
 fn at_barrier(message: &str) -> String {
-    format!("at the start barrier {message}")
+    match message.starts_with("the start barrier ") {
+        true => message.to_owned(),
+        false => format!("at the start barrier {message}"),
+    }
 }
 
 /// How a gang stands, in a sentence.

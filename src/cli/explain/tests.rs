@@ -284,6 +284,23 @@ fn what_does_not_wait_says_how_it_stands() {
         ..at_barrier
     };
     assert_eq!(headline(&alone), format!("at the start barrier {waits}"));
+    // These name the barrier themselves.
+    for (reason, message) in [
+        (
+            "BarrierTimedOut",
+            "the start barrier did not open in time: 2 of 3 members have started",
+        ),
+        (
+            "BarrierRefused",
+            "the start barrier does not open: ConfigMap x: exceeded quota",
+        ),
+    ] {
+        let closed = Inspected {
+            barrier: Some((reason.to_owned(), message.to_owned())),
+            ..alone.clone()
+        };
+        assert_eq!(headline(&closed), message);
+    }
     let mut imageless = gang(State::Scheduled);
     imageless.gangs[0].imageless = 2;
     insta::assert_snapshot!(headline(&imageless), @"all gangs are placed; 2 pods cannot pull an image, which is not a matter of scheduling: kubectl describe pods -n ml");
