@@ -45,21 +45,13 @@ pub(crate) fn read(
 ) -> Option<Barrier> {
     let field = field(jobset, errors);
     let annotation = annotation(jobset, errors);
-    if let (Some(field), Some(annotation)) = (&field, &annotation) {
-        let names = |d: &Declared| -> BTreeSet<String> {
-            d.targets.iter().map(|(name, _)| name.clone()).collect()
-        };
-        let differs = match field.timeout == annotation.timeout {
-            true => (names(field) != names(annotation)).then_some(keys::START_BARRIER_TARGETS),
-            false => Some(keys::START_BARRIER),
-        };
-        if let Some(key) = differs {
-            let other = annotations_path().key(key);
-            errors.push(FieldError::forbidden(
-                field.at.clone(),
-                format!("disagrees with {other}; set one of them, or both alike"),
-            ));
-        }
+    if let (Some(field), Some(annotation)) = (&field, &annotation)
+        && let Some(other) = disagreement(jobset, field, annotation)
+    {
+        errors.push(FieldError::forbidden(
+            field.at.clone(),
+            format!("disagrees with {other}; set one of them, or both alike"),
+        ));
     }
     let declared = field.or(annotation)?;
     let positions = check_targets(jobset, order, &declared.targets, errors);
@@ -88,6 +80,37 @@ pub(crate) fn read(
     Some(Barrier {
         timeout: declared.timeout?,
         targets: positions.iter().map(target).collect(),
+    })
+}
+
+/// The annotation that says something else than the field, if so. It must be one that is there.
+fn disagreement(
+    jobset: &JobSet<'_>,
+    field: &Declared,
+    annotation: &Declared,
+) -> Option<String> {
+    let jobs = &jobset.spec.replicated_jobs;
+    // None are all.
+    let targets = |declared: &Declared| -> BTreeSet<String> {
+        match declared.targets.is_empty() {
+            true => jobs.iter().map(|job| job.name.to_string()).collect(),
+            false => declared.targets.iter().map(|t| t.0.clone()).collect(),
+        }
+    };
+    let (timeout, of_targets) = (keys::START_BARRIER, keys::START_BARRIER_TARGETS);
+    let at = annotations_path();
+    if field.timeout != annotation.timeout {
+        return Some(at.key(timeout).to_string());
+    }
+    if targets(field) == targets(annotation) {
+        return None;
+    }
+    Some(match annotation.targets.is_empty() {
+        false => at.key(of_targets).to_string(),
+        true => format!(
+            "{}, which is for all ReplicatedJobs where {of_targets} does not name some",
+            at.key(timeout)
+        ),
     })
 }
 
