@@ -8,10 +8,12 @@ use super::{Inspected, Inspector, listing, progress};
 use crate::controller::cache::stored::Stored;
 use crate::controller::observe;
 use crate::controller::write::resource;
+use crate::judge;
+use crate::scheduler::Snapshot;
 use crate::workload::facts::Watched;
 use crate::workload::object::workloads;
 use crate::workload::seen::PodPhase;
-use crate::workload::{Facts, Kind, SeenPod, child, keys, pods};
+use crate::workload::{Facts, Kind, Object, SeenPod, Unasked, child, keys, pods};
 
 /// What is said of a thing that a person names.
 #[derive(Debug)]
@@ -152,12 +154,14 @@ impl Inspector {
             Some(workload) => self.one(facts, workload).await?,
             None => None,
         };
+        let barrier_alone = workload
+            .as_ref()
+            .is_some_and(|workload| barrier_alone(facts, workload, &self.cluster));
         let watched = serde_json::from_str(pod.text()).ok();
         let seen = watched.and_then(|watched| observe::read(&watched, &self.cluster.seals));
         Ok(match (found, seen) {
             (found @ Some(_), Some(seen)) => member(pod, &seen, found),
-            // Its workload has a start barrier alone.
-            (Some(found), None) if found.gangs.is_empty() => Answer::Found {
+            (Some(found), None) if barrier_alone => Answer::Found {
                 workloads: vec![found],
                 note: Some(format!("the pod {} is of the {kind} {called}", pod.name())),
             },
@@ -174,6 +178,16 @@ impl Inspector {
             }),
         })
     }
+}
+
+/// Whether a workload has a start barrier and asks for no gang, so that its pods need no stamp of one. One
+/// that has no gang may still ask for some, and be refused.
+fn barrier_alone(facts: &'static Facts, workload: &Stored, cluster: &Snapshot) -> bool {
+    let object = Object::read(facts.kind, workload.text());
+    object.workload().is_some_and(|view| {
+        let judged = judge::stored(view, workload.namespace(), cluster, Unasked::NoGang);
+        !judged.asked && judged.plan.barrier.is_some()
+    })
 }
 
 pub(super) fn facts_of(kind: &Kind) -> Option<&'static Facts> {
@@ -235,6 +249,7 @@ mod tests {
     use super::super::example::example;
     use super::*;
     use crate::gang::Identity;
+    use crate::scheduler::{Dialect, TABLE};
 
     fn said(pod: SeenPod, gangs: &[&str]) -> (usize, String) {
         let mut found = example();
@@ -280,5 +295,27 @@ mod tests {
         let (gangs, why) = said(pod, &["other"]);
         assert_eq!(gangs, 0);
         assert!(why.contains("of a gang that no longer exists"), "{why}");
+    }
+
+    /// Else nobody learns that a pod was created while webhooks were not called.
+    #[test]
+    fn pods_need_no_stamp_of_a_gang_only_where_none_is_asked_for() {
+        let alone = |annotations: serde_json::Value| {
+            let pod =
+                json!({"restartPolicy": "Never", "containers": [{"name": "a", "image": "b"}]});
+            // Nothing of it is stamped: its gangs are refused, and there are none.
+            let job = json!({"apiVersion": "batch/v1", "kind": "Job",
+                "metadata": {"name": "train", "namespace": "ml", "annotations": annotations},
+                "spec": {"parallelism": 2, "completions": 2, "template": {"spec": pod}}});
+            let cluster = Snapshot::assumed(TABLE[0].kind, Dialect::ALL[0]);
+            let facts = workloads().find(|facts| facts.kind.plural == "jobs");
+            barrier_alone(facts.unwrap(), &Stored::new(&job), &cluster)
+        };
+        let barrier = (keys::START_BARRIER, "5m");
+        let gang = (keys::GANG_MODE, "Gang");
+        assert!(alone(json!({barrier.0: barrier.1})));
+        assert!(!alone(json!({barrier.0: barrier.1, gang.0: gang.1})));
+        assert!(!alone(json!({gang.0: gang.1})));
+        assert!(!alone(json!({})));
     }
 }

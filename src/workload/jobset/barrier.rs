@@ -84,11 +84,7 @@ pub(crate) fn read(
 }
 
 /// The annotation that says something else than the field, if so. It must be one that is there.
-fn disagreement(
-    jobset: &JobSet<'_>,
-    field: &Declared,
-    annotation: &Declared,
-) -> Option<String> {
+fn disagreement(jobset: &JobSet<'_>, field: &Declared, annotation: &Declared) -> Option<String> {
     let jobs = &jobset.spec.replicated_jobs;
     // None are all.
     let targets = |declared: &Declared| -> BTreeSet<String> {

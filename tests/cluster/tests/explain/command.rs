@@ -593,6 +593,20 @@ pub async fn kubectl_runs_them_as_a_plugin(sandbox: Sandbox) -> Result<()> {
     Ok(())
 }
 
+/// A Job that nobody has stamped if Muster is not there: its gang is refused.
+const UNSTAMPED: &str = "
+apiVersion: batch/v1
+kind: Job
+metadata: {name: train, annotations: {muster.dev/gang-mode: Gang}}
+spec:
+  parallelism: 1
+  completions: 1
+  template:
+    spec:
+      restartPolicy: Never
+      containers: [{name: main, image: train}]
+";
+
 /// What it says comes from the cluster alone.
 pub async fn both_work_without_muster(sandbox: Sandbox) -> Result<()> {
     let cluster = sandbox.cluster.another("explained").await?;
@@ -605,6 +619,17 @@ pub async fn both_work_without_muster(sandbox: Sandbox) -> Result<()> {
     let said = early.muster(&["explain", "pod/serve-0"]).await?;
     assert_eq!(said.code, Some(1), "{}{}", said.out, said.err);
     said.has("the pod declares the gang \"ring\", and was created while Muster's webhooks")?;
+    early.apply(UNSTAMPED).await?;
+    let pod = early
+        .wait_for("a pod of the Job", async || {
+            let mut pods = early.pods().await?;
+            pods.retain(|pod| pod.name_any().starts_with("train-"));
+            Ok(pods.first().context("there is none")?.name_any())
+        })
+        .await?;
+    let said = early.muster(&["explain", &format!("pod/{pod}")]).await?;
+    assert_eq!(said.code, Some(1), "{}{}", said.out, said.err);
+    said.has("the pod belongs to no gang, although its Job train asks for one: it was created")?;
 
     let port = Port::reserve()?;
     let muster = Muster::install(&cluster, port.number).await?;
