@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt as _;
+use k8s_openapi::jiff::Timestamp;
 use kube::core::{DynamicObject, ObjectMeta, TypeMeta};
 use kube::runtime::watcher::{self, Event};
 use kube::{Client, ResourceExt as _};
@@ -80,16 +81,21 @@ pub(super) fn look(seen: &Seen<'_>, judged: &Judged) -> Option<BarrierStatus> {
         |waiter: &&Waiter| waiter.sealed == Sealed::Yes || carried.contains(&waiter.stamped);
     let waiters: Vec<&Waiter> = seen.waiters.iter().filter(believed).collect();
     let start = status::start_of_now(start, &waiters);
-    let made = made(seen, &start);
-    let shown = match made.and_then(says) {
+    let shown = shown(seen.made, &start, seen.now);
+    Some(status::status(barrier, start, &waiters, shown, seen.now))
+}
+
+/// What the ConfigMap of a start says.
+pub(super) fn shown(made: &[DynamicObject], start: &BarrierStart, now: Timestamp) -> Shown {
+    let made = find(made, start);
+    match made.and_then(says) {
         Some(OPENED) => Shown::Open,
         Some(LATE) => {
             let since = made.and_then(|made| made.metadata.creation_timestamp.as_ref());
-            Shown::Late(since.map_or(Duration::ZERO, |since| elapsed(since.0, seen.now)))
+            Shown::Late(since.map_or(Duration::ZERO, |since| elapsed(since.0, now)))
         }
         _ => Shown::Nothing,
-    };
-    Some(status::status(barrier, start, &waiters, shown, seen.now))
+    }
 }
 
 /// The same of a workload that is suspended: nobody waits, and nothing is open.
@@ -130,7 +136,7 @@ pub(super) fn wanted(seen: &Seen<'_>, status: Option<&BarrierStatus>) -> Vec<Dyn
     let owner = judge::owner(seen.workload.facts(), &seen.origin());
     let config_map = |start: BarrierStart| {
         // What was opened before a suspension that not all have seen stays open for those.
-        let opened = made(seen, &start).and_then(self::says) == Some(OPENED);
+        let opened = find(seen.made, &start).and_then(self::says) == Some(OPENED);
         config_map(&start, &owner, if opened { &Says::Open } else { says })
     };
     status.starts().map(config_map).collect()
@@ -145,14 +151,13 @@ pub(super) fn open(seen: &Seen<'_>, judged: &Judged) -> Vec<String> {
     let last = start.round.0;
     let rounds = last.saturating_sub(status::MOST_OUTLIVED as u32)..=last;
     let starts = rounds.map(|round| start.in_round(Round(round)));
-    let open = starts.filter(|start| made(seen, start).and_then(says) == Some(OPENED));
+    let open = starts.filter(|start| find(seen.made, start).and_then(says) == Some(OPENED));
     open.map(|start| start.name()).collect()
 }
 
-fn made<'s>(seen: &Seen<'s>, start: &BarrierStart) -> Option<&'s DynamicObject> {
+fn find<'m>(made: &'m [DynamicObject], start: &BarrierStart) -> Option<&'m DynamicObject> {
     let name = start.name();
-    seen.made
-        .iter()
+    made.iter()
         .find(|made| made.metadata.name.as_deref() == Some(&name))
 }
 

@@ -7,9 +7,10 @@ use k8s_openapi::jiff::Timestamp;
 use kube::Client;
 use kube::Resource;
 use kube::api::{Api, ListParams};
-use kube::core::{ApiResource, DynamicObject, DynamicResourceScope};
+use kube::core::{ApiResource, DynamicObject, DynamicResourceScope, PartialObjectMeta, TypeMeta};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 
 use super::unseen::Unseen;
 use crate::controller::barriers::waiters::{self, Waiter, WaitingPod};
@@ -18,7 +19,7 @@ use crate::controller::observe::{self, WatchedPod};
 use crate::controller::pages;
 use crate::controller::watched_kind;
 use crate::controller::write::resource;
-use crate::gang::Seals;
+use crate::gang::{Seals, keys};
 use crate::workload::facts::Watched;
 use crate::workload::{Facts, SeenPod, pods};
 
@@ -56,6 +57,8 @@ pub(super) struct Listing {
     made: HashMap<Key, Vec<DynamicObject>>,
     /// The kinds of objects that could not be listed: of those nothing is known to be missing.
     pub(super) unlisted: HashSet<String>,
+    /// What opens start barriers could not be listed.
+    pub(super) barriers_unlisted: bool,
     /// The pods themselves, where they stand for their workload.
     pub(super) declaring: Vec<Stored>,
     /// Whether pods could be listed: of how gangs stand nothing is known otherwise.
@@ -152,6 +155,51 @@ impl Listing {
         Ok(())
     }
 
+    /// What says of barriers that they are open, or that nobody waits any longer.
+    async fn list_barriers(
+        &mut self,
+        client: &Client,
+        facts: &Facts,
+        scope: Scope<'_>,
+        unseen: &mut Unseen,
+    ) {
+        // A label says it; of what else one holds, which may be a megabyte, nothing is kept.
+        type Labels = PartialObjectMeta<DynamicObject>;
+        let kind = resource("", "v1", "ConfigMap");
+        let api: Api<Labels> = api(client, scope.namespace(), &kind);
+        let selector = format!("{},{}", watched_kind::objects(facts), keys::BARRIER);
+        match all(&api, &selector, &kind.plural, unseen).await {
+            Ok(objects) => {
+                let objects = objects.into_iter().map(|object| DynamicObject {
+                    types: Some(TypeMeta {
+                        api_version: kind.api_version.clone(),
+                        kind: kind.kind.clone(),
+                    }),
+                    metadata: object.metadata,
+                    data: Value::Null,
+                });
+                self.note_made(facts, objects);
+            }
+            Err(error) => {
+                self.barriers_unlisted = true;
+                // Whoever has no barrier need not know.
+                if !self.waiters.is_empty() {
+                    unseen.push(&kind.plural, &error);
+                }
+            }
+        }
+    }
+
+    fn note_made(&mut self, facts: &Facts, objects: impl IntoIterator<Item = DynamicObject>) {
+        for object in objects {
+            let namespace = object.metadata.namespace.clone().unwrap_or_default();
+            for key in watched_kind::made_for(facts, &object.metadata) {
+                let made = self.made.entry((namespace.clone(), key)).or_default();
+                made.push(object.clone());
+            }
+        }
+    }
+
     fn note(&mut self, owner: &str, namespace: &str, pod: SeenPod, phase: Option<&str>) {
         if phase == Some("Running") {
             self.running.insert(pod.uid.clone());
@@ -186,21 +234,16 @@ pub(super) async fn list(
     let ours = watched_kind::objects(facts);
     for kind in made {
         let api: Api<DynamicObject> = api(client, scope.namespace(), kind);
-        let objects = match all(&api, &ours, &kind.plural, unseen).await {
-            Ok(objects) => objects,
+        match all(&api, &ours, &kind.plural, unseen).await {
+            Ok(objects) => listing.note_made(facts, objects),
             Err(error) => {
                 unseen.push(&kind.plural, &error);
                 listing.unlisted.insert(kind.kind.clone());
-                continue;
-            }
-        };
-        for object in objects {
-            let namespace = object.metadata.namespace.clone().unwrap_or_default();
-            for key in watched_kind::made_for(facts, &object.metadata) {
-                let made = listing.made.entry((namespace.clone(), key)).or_default();
-                made.push(object.clone());
             }
         }
+    }
+    if watched_kind::waiters(facts).is_some() {
+        listing.list_barriers(client, facts, scope, unseen).await;
     }
     Ok(listing)
 }

@@ -9,7 +9,8 @@ use serde_json::Value;
 use super::around::{Stands, and_never};
 use super::inspected::GANG;
 use super::listing::{self, Listing, PodsSeen};
-use super::{Admissions, Inspected, Inspector, progress};
+use super::{Admissions, Inspected, Inspector, barrier, progress};
+use crate::controller::barriers;
 use crate::controller::cache::stored::Stored;
 use crate::controller::causes::Case;
 use crate::controller::decide::{self, Actions, Seen};
@@ -99,7 +100,23 @@ impl Inspector {
                 .await;
         }
         let told = workload.condition(condition::TYPE).map(reason_and_message);
-        let barrier = barrier(workload, &actions, listing.pods_seen);
+        let told_of_barrier = workload
+            .condition(condition::BARRIER)
+            .map(reason_and_message);
+        let barrier = match actions.barrier.as_ref() {
+            Some(status) if listing.pods_seen == PodsSeen::Yes => {
+                let shown = barriers::shown(&made, &status.start, now);
+                barrier::stands(
+                    status,
+                    &waiters,
+                    shown,
+                    listing.barriers_unlisted,
+                    told_of_barrier,
+                )
+            }
+            // What Muster says is all that is known.
+            _ => told_of_barrier,
+        };
         let life = view.life();
         // Nothing is decided of one that somebody else runs.
         let elsewhere = || {
@@ -254,24 +271,6 @@ impl Inspector {
 fn reason_and_message(condition: Value) -> (String, String) {
     let text = |field: &str| condition[field].as_str().unwrap_or_default().to_owned();
     (text("reason"), text("message"))
-}
-
-/// How its start barrier stands, by its pods; by its condition where they cannot be looked at, and where that
-/// knows what pods do not show: that it has opened or timed out, or that what opens it is refused.
-fn barrier(workload: &Stored, actions: &Actions, pods: PodsSeen) -> Option<(String, String)> {
-    let told = workload.condition(condition::BARRIER);
-    let told = told.map(reason_and_message);
-    let status = actions.barrier.as_ref().filter(|_| pods == PodsSeen::Yes);
-    let Some(status) = status else {
-        return told;
-    };
-    let knows_better = |(reason, _): &(String, String)| match reason.as_str() {
-        condition::BARRIER_REFUSED => true,
-        condition::BARRIER_WAITING => false,
-        _ => status.says.is_none(),
-    };
-    told.filter(knows_better)
-        .or_else(|| condition::of_barrier(status))
 }
 
 fn kind_of(object: &DynamicObject) -> Option<&str> {

@@ -4,13 +4,14 @@
 //!
 //! - [`inspected`]: what is said of a workload; [`progress`]: how far the members of its gangs are.
 //! - [`listing`]: pods and objects of a kind, listed once.
-//! - [`look`]: at one workload; [`partners`]: at the others of its bundle; [`around`]: what else was
-//!   looked at, and what never is.
+//! - [`look`]: at one workload; [`barrier`]: at its start barrier; [`partners`]: at the others of its
+//!   bundle; [`around`]: what else was looked at, and what never is.
 //! - [`named`]: from what a person names to a workload; [`makers`]: by what makes its pods;
 //!   [`unmade`]: where none of them exists.
 //! - [`unseen`]: what could not be looked at.
 
 mod around;
+mod barrier;
 #[cfg(test)]
 pub(crate) mod example;
 mod inspected;

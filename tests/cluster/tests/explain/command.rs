@@ -6,7 +6,9 @@ use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
+use kube::api::{Api, DeleteParams};
 use serde_json::{Value, json};
 
 use super::super::lws::lws;
@@ -225,7 +227,7 @@ pub async fn a_gang_of_which_no_pod_exists_is_explained(sandbox: Sandbox) -> Res
 pub async fn who_is_missing_at_a_start_barrier_is_named(sandbox: Sandbox) -> Result<()> {
     sandbox.nodes(1, 2).await?;
     let annotations = "muster.dev/start-barrier: 120s";
-    let workers = group("workers", 1, 3, "");
+    let workers = group("workers", 1, 3, "").replace("backoffLimit: 0", "backoffLimit: 6");
     sandbox.apply(&jobset(annotations, "", &[workers])).await?;
     let words = "main containers wait until all members have started: 2 of 3 members have started; \
                  train-workers-0-";
@@ -255,6 +257,20 @@ pub async fn who_is_missing_at_a_start_barrier_is_named(sandbox: Sandbox) -> Res
     sandbox.explained(&["jobset/train"], open).await?;
     let started = line().await?;
     ensure!(started.contains("  Started  "), "{started}");
+    // By its pods alone it would be closed: it is the ConfigMap that says it.
+    let made = "request.operation == 'UPDATE'";
+    sandbox.deny(("", "v1", "pods"), made).await?;
+    let pods: Api<Pod> = Api::namespaced(sandbox.client(), &sandbox.namespace);
+    pods.delete(&pod, &DeleteParams::default()).await?;
+    sandbox
+        .wait_for("the pod to be gone", async || {
+            let left = sandbox.pods().await?.len();
+            ensure!(left == 2, "there are {left}");
+            Ok(())
+        })
+        .await?;
+    let said = sandbox.explain(&["jobset/train"]).await?;
+    said.has(open)?;
     Ok(())
 }
 
