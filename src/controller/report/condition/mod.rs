@@ -21,7 +21,7 @@ use crate::controller::barriers::status::BarrierStatus;
 use crate::controller::cache::expiring::Expiring;
 use crate::controller::cache::stored::Stored;
 use crate::controller::decide::Actions;
-use crate::controller::report::events::{FIRST_WORDS, Report, SILENCE, TURNS};
+use crate::controller::report::events::{Report, SILENCE, TURNS};
 
 /// True once every gang of the workload has its quorum on nodes.
 pub(crate) const TYPE: &str = "muster.dev/GangScheduled";
@@ -80,18 +80,17 @@ impl Conditions {
         let mut report = Report::default();
         let shown = workload.condition(BARRIER);
         let shown = shown.as_ref();
-        let Some(condition) = Condition::of_barrier(status, refused, shown) else {
+        let Some(mut condition) = Condition::of_barrier(status, refused, shown) else {
             return (ConditionUpdate::NotNeeded, report);
         };
-        if shown.is_some_and(|shown| condition.is(shown)) {
-            return (ConditionUpdate::NotNeeded, report);
-        }
-        // Most wait for a moment only.
-        let moment = status.waited.filter(|_| shown.is_none());
-        let moment = moment.and_then(|waited| FIRST_WORDS.checked_sub(waited));
-        let moment = moment.filter(|left| !left.is_zero());
-        if let (Reason::BarrierWaiting, Some(left)) = (condition.reason, moment) {
+        let moment = condition.soften(status);
+        let is_shown = shown.is_some_and(|shown| condition.is(shown));
+        // What was said of the start before is corrected at once.
+        if let (Some(left), true) = (moment, is_shown || shown.is_none()) {
             return (ConditionUpdate::Later(left), report);
+        }
+        if is_shown {
+            return (ConditionUpdate::NotNeeded, report);
         }
         let Condition {
             reason, message, ..

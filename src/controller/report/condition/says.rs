@@ -29,6 +29,9 @@ pub(super) struct Condition {
 /// Without a number: it would change while pods try again.
 const NO_IMAGE: &str = "; pods on nodes cannot pull an image, which is not a matter of scheduling";
 
+/// Of a start barrier; who is missing follows.
+const WAITS: &str = "main containers wait until all members have started";
+
 /// The first cause of the first gang that waits, before those that only wait for it; of the others how
 /// many there are.
 fn waiting(gangs: &[GangStatus]) -> (Reason, Option<String>, String) {
@@ -141,12 +144,14 @@ impl Condition {
             ),
             // It is written down who is missing a moment before anybody's time is over.
             Some(Says::Late(_)) | None if status.begun || shown.is_some() => {
-                let waits = "main containers wait until all members have started";
-                let missing = status.missing.as_ref();
-                let message = missing.map(|missing| format!("{waits}: {missing}"));
+                let missing = match &status.says {
+                    Some(Says::Late(missing)) => Some(missing),
+                    _ => status.missing.as_ref(),
+                };
+                let message = missing.map(|missing| format!("{WAITS}: {missing}"));
                 (
                     Reason::BarrierWaiting,
-                    message.unwrap_or_else(|| waits.to_owned()),
+                    message.unwrap_or_else(|| WAITS.to_owned()),
                 )
             }
             Some(Says::Late(_)) | None => return None,
@@ -157,6 +162,23 @@ impl Condition {
             cause: None,
             message: cut(&message, LONGEST),
         })
+    }
+
+    /// Says nothing of who is missing before somebody has waited for a moment: most wait no longer, and while
+    /// the pods of a start are made it changes from one to the next. Returns what is left of that moment.
+    pub(super) fn soften(&mut self, status: &BarrierStatus) -> Option<Duration> {
+        if self.reason != Reason::BarrierWaiting {
+            return None;
+        }
+        let left = status
+            .waited
+            .map(|waited| FIRST_WORDS.saturating_sub(waited));
+        let left = left.filter(|left| !left.is_zero());
+        let nobody = status.waited.is_none() && !status.begun;
+        if left.is_some() || nobody {
+            self.message = WAITS.to_owned();
+        }
+        left
     }
 
     /// How long to hold it back: a gang that starts at once is not worth saying that it waited, nor a
@@ -209,11 +231,11 @@ impl Condition {
         let wordy =
             |text: &str| -> String { text.chars().filter(|c| !c.is_ascii_digit()).collect() };
         let same = (self.reason, &self.cause) == (last.reason, &last.cause);
-        let barrier = matches!(
-            self.reason,
-            Reason::BarrierWaiting | Reason::BarrierTimedOut
-        );
-        let waits = (self.waits() || barrier) && same;
+        let at_barrier = match self.reason {
+            Reason::BarrierWaiting => last.message != WAITS,
+            reason => reason == Reason::BarrierTimedOut,
+        };
+        let waits = (self.waits() || at_barrier) && same;
         let suspended = [self, last].iter().all(|c| c.reason == Reason::Suspended);
         waits || suspended && wordy(&self.message) == wordy(&last.message)
     }

@@ -383,3 +383,39 @@ fn who_is_missing_at_a_barrier_is_told_after_a_moment_and_then_once_a_minute() {
     };
     assert_eq!(written(step(&open))["reason"], "BarrierOpened");
 }
+
+/// After a restart: its pods are just being made, and why one is missing is not known yet.
+#[test]
+fn the_first_words_of_a_new_start_wait_for_the_same_moment() {
+    let conditions = Conditions::default();
+    let step = |shown: &Value, status: &BarrierStatus| {
+        conditions.barrier(&workload(Some(shown)), status, None).0
+    };
+    let open = BarrierStatus {
+        says: Some(crate::controller::barriers::status::Says::Open),
+        ..barrier("", 60)
+    };
+    let opened = written(conditions.barrier(&workload(None), &open, None).0);
+    // Nobody waits yet; that it is no longer open is told at once.
+    let unmade = BarrierStatus {
+        waited: None,
+        begun: false,
+        ..barrier("0 of 3 members have started; workers: 3 not created yet", 0)
+    };
+    let closed = written(step(&opened, &unmade));
+    assert_eq!(closed["reason"], "BarrierWaiting");
+    insta::assert_snapshot!(closed["message"].as_str().unwrap(), @"main containers wait until all members have started");
+    assert_eq!(step(&closed, &unmade), ConditionUpdate::NotNeeded);
+    let missing = "2 of 3 members have started; w1 is not placed: 0/2 nodes are available";
+    let left = FIRST_WORDS - Duration::from_secs(1);
+    let soon = step(&closed, &barrier(missing, 1));
+    assert_eq!(soon, ConditionUpdate::Later(left));
+    // Not a minute later.
+    let told = written(step(&closed, &barrier(missing, 3)));
+    insta::assert_snapshot!(told["message"].as_str().unwrap(), @"main containers wait until all members have started: 2 of 3 members have started; w1 is not placed: 0/2 nodes are available");
+    // And it is not taken back whenever a pod is replaced.
+    assert!(matches!(
+        step(&told, &barrier(missing, 1)),
+        ConditionUpdate::Later(_)
+    ));
+}
