@@ -8,6 +8,7 @@ pub mod outage;
 pub mod schedulers;
 pub mod times;
 pub mod waiter;
+mod writes;
 
 use std::time::{Duration, Instant};
 
@@ -66,6 +67,7 @@ impl Sandbox {
 }
 
 pub async fn main_containers_start_when_the_last_target_has_come(sandbox: Sandbox) -> Result<()> {
+    let written = sandbox.watch_barriers().await?;
     // Room for four of the five that wait, and for the bystander.
     sandbox.nodes(1, 5).await?;
     sandbox.apply(&with_bystander()).await?;
@@ -99,6 +101,7 @@ pub async fn main_containers_start_when_the_last_target_has_come(sandbox: Sandbo
     sandbox.counted(barriers).await?;
     let made = sandbox.barriers().await?;
     ensure!(made.len() == 1 && made[0].1 == "started", "{made:?}");
+    sandbox.is_owned_by_the_jobset(&made[0].0).await?;
     let note = sandbox.told("BarrierOpened").await?;
     ensure!(note == "5 of 5 members have started", "{note}");
     sandbox
@@ -108,10 +111,14 @@ pub async fn main_containers_start_when_the_last_target_has_come(sandbox: Sandbo
     sandbox
         .annotate_pods(json!({"fake/outcome": "succeed"}))
         .await?;
+    // One write opened it, and nothing was written after that.
+    let once = format!("{0} ADDED, {0} DELETED", made[0].0);
     sandbox
         .wait_for("nothing to be left", async || {
-            let made = sandbox.barriers().await?;
-            ensure!(made.is_empty(), "{made:?} is left");
+            let left = sandbox.barriers().await?;
+            ensure!(left.is_empty(), "{left:?} is left");
+            let written = written.seen();
+            ensure!(written == once, "{written}");
             Ok(())
         })
         .await
