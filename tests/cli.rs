@@ -295,7 +295,9 @@ fn render_shows_the_container_of_a_start_barrier_as_it_is_configured() {
     let sample = "fixtures/rules/barrier-with-a-gang.yaml";
     let image = format!("registry.example/muster@sha256:{}", "0f".repeat(32));
     let flags = ["--wait-image", &image, "--wait-pull-policy", "IfNotPresent"];
-    let documents = json(&[&["render", sample, "-o", "json"], &flags[..]].concat());
+    let sizes = ["--wait-cpu", "70m", "--wait-memory", "48Mi"];
+    let render = ["render", sample, "-o", "json"];
+    let documents = json(&[&render[..], &flags, &sizes].concat());
     let containers = |kind: &str, path: &str| {
         let mut documents = documents.as_array().unwrap().iter();
         let found = documents.find(|document| document["kind"] == kind).unwrap();
@@ -309,6 +311,10 @@ fn render_shows_the_container_of_a_start_barrier_as_it_is_configured() {
         assert_eq!(container["name"], "group-scheduling-init", "{kind}");
         assert_eq!(container["image"], image.as_str(), "{kind}");
         assert_eq!(container["imagePullPolicy"], "IfNotPresent", "{kind}");
+        let asked = serde_json::json!({"cpu": "70m", "memory": "48Mi"});
+        let resources = &container["resources"];
+        assert_eq!(resources["requests"], asked, "{kind}");
+        assert_eq!(resources["limits"], asked, "{kind}");
     }
     let (code, _, err) = run(&["render", sample, "--wait-pull-policy", "Sometimes"]);
     assert_eq!(code, Some(2), "{err}");

@@ -224,13 +224,18 @@ impl OwnImage {
         let Some(pod) = self.pods.get_opt(&self.pod).await? else {
             return Ok(None);
         };
-        let containers = pod.spec.unwrap_or_default().containers;
-        // A mesh may have put its own beside it.
-        let own = containers
-            .iter()
-            .find(|container| container.name == "muster");
-        Ok(own.or(containers.first()).and_then(|own| own.image.clone()))
+        Ok(own_image(pod))
     }
+}
+
+/// As the manifest has it: one that is pinned by its digest stays so.
+fn own_image(replica: Pod) -> Option<String> {
+    let containers = replica.spec.unwrap_or_default().containers;
+    // A mesh may have put its own beside it.
+    let own = containers
+        .iter()
+        .find(|container| container.name == "muster");
+    own.or(containers.first()).and_then(|own| own.image.clone())
 }
 
 /// How often what is injected for start barriers is looked at.
@@ -385,6 +390,7 @@ mod tests {
     use crate::admission::{Outcome, Phase};
     use crate::args::{Cli, Command};
     use clap::Parser as _;
+    use serde_json::json;
 
     #[test]
     fn the_example_of_every_kind_is_admitted_as_a_gang() {
@@ -398,5 +404,21 @@ mod tests {
             let kind = facts.kind.name;
             assert_eq!(answer.record.outcome, Outcome::Patched, "{kind}");
         }
+    }
+    /// Beside a mesh's container, and pinned by its digest where the manifest pins it.
+    #[test]
+    fn pods_wait_in_the_image_of_this_replica() {
+        let image = |containers: serde_json::Value| {
+            let pod = json!({"spec": {"containers": containers}});
+            own_image(serde_json::from_value(pod).unwrap())
+        };
+        let pinned = format!("registry.example/muster@sha256:{}", "0f".repeat(32));
+        let mesh = json!({"name": "proxy", "image": "registry.example/mesh:1"});
+        let own = json!({"name": "muster", "image": pinned});
+        assert_eq!(image(json!([mesh, own])), Some(pinned));
+        let called = json!({"name": "webhook", "image": "registry.example/muster:1"});
+        let found = image(json!([called, mesh]));
+        assert_eq!(found.as_deref(), Some("registry.example/muster:1"));
+        assert_eq!(image(json!([])), None);
     }
 }
