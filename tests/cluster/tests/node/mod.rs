@@ -33,7 +33,7 @@ pub fn all() -> Vec<Test> {
         test_in(Home::Node, gangs::a_gang_runs_under_restricted_pod_security),
         test_in(
             Home::Node,
-            barrier::main_containers_start_within_a_second_of_the_last,
+            barrier::main_containers_start_within_five_seconds_of_the_last,
         ),
         test_in(
             Home::Node,
