@@ -40,6 +40,14 @@ pub(super) fn stands(
         status.says = None;
     }
     status.timed_out = late;
+    if status.says == Some(Says::Open) && shown != Shown::Open && !unlisted {
+        // Muster opens it as soon as it sees that.
+        let members = status.members;
+        status.missing = Some(format!(
+            "{members} of {members} members have started, and Muster has not opened it yet"
+        ));
+        status.says = None;
+    }
     condition::of_barrier(&status)
 }
 
@@ -130,6 +138,18 @@ mod tests {
                 assert_eq!(message, format!("{WAITS}{truth}"));
             }
         }
+    }
+
+    /// Muster is down, and all wait.
+    #[test]
+    fn what_muster_has_not_opened_is_not_open() {
+        let all = status(Some(Says::Open));
+        let said = |shown| stands(&all, &[pod(1)], shown, false, None).unwrap();
+        let (reason, message) = said(Shown::Nothing);
+        assert_eq!(reason, "BarrierWaiting");
+        let truth = "3 of 3 members have started, and Muster has not opened it yet";
+        assert_eq!(message, format!("{WAITS}{truth}"));
+        assert_eq!(said(Shown::Open).0, "BarrierOpened");
     }
 
     #[test]
