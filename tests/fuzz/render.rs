@@ -44,6 +44,10 @@ fn check(sent: &Sent, cluster: &Snapshot) {
     if depth(&sent.object) > 100 {
         return;
     }
+    // No cluster stores more, and what it takes to print follows the size.
+    if sent.object.to_string().len() > bounds::LONGEST {
+        return;
+    }
     let Ok(admitted) = admit::create(sent.kind, &sent.object, cluster) else {
         return;
     };
