@@ -1,6 +1,6 @@
 //! Restarts, suspension and replaced pods: who waits for whom.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 use k8s_openapi::api::core::v1::Pod;
@@ -105,6 +105,13 @@ pub async fn a_job_that_has_not_seen_a_suspension_meets_the_others(sandbox: Sand
     sandbox
         .wait_for("the worker to go", async || {
             let pods = sandbox.pods().await?.len();
+            if pods != 1 {
+                // JobSet stops at the first Job that is refused, in any order, and then tries less and
+                // less often.
+                let now = format!("{:?}", Instant::now());
+                let look = json!({"metadata": {"annotations": {"fake/look": now}}});
+                sandbox.patch_jobset(look).await?;
+            }
             ensure!(pods == 1, "there are {pods} pods");
             Ok(())
         })
