@@ -103,7 +103,7 @@ pub(super) fn suspended(seen: &Seen<'_>, judged: &Judged) -> Option<BarrierStatu
     let (barrier, start) = asked(seen, judged)?;
     let nobody = status::status(barrier, start, &[], Shown::Nothing, seen.now);
     Some(BarrierStatus {
-        missing: None,
+        missing: Some(status::SUSPENDED.to_owned()),
         ..nobody
     })
 }

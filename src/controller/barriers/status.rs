@@ -28,6 +28,9 @@ const OUTLIVED: Duration = Duration::from_secs(5);
 /// So many earlier rounds at most, the latest ones: each has a ConfigMap.
 pub(super) const MOST_OUTLIVED: usize = 4;
 
+/// Instead of who is missing, of a workload that is suspended.
+pub(crate) const SUSPENDED: &str = "the workload is suspended";
+
 /// What a barrier's ConfigMap says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Says {

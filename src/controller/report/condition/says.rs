@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::reason::{BROKEN, Reason, TIMED_OUT, is_a_cause};
 use super::{BARRIER, TYPE};
-use crate::controller::barriers::status::{BarrierStatus, Says};
+use crate::controller::barriers::status::{BarrierStatus, SUSPENDED, Says};
 use crate::controller::cache::stored::Stored;
 use crate::controller::decide::{Actions, GangStatus, State};
 use crate::controller::gang_status;
@@ -174,11 +174,16 @@ impl Condition {
             .waited
             .map(|waited| FIRST_WORDS.saturating_sub(waited));
         let left = left.filter(|left| !left.is_zero());
-        let nobody = status.waited.is_none() && !status.begun;
+        let nobody = status.waited.is_none() && !status.begun && !self.is_of_suspended();
         if left.is_some() || nobody {
             self.message = WAITS.to_owned();
         }
         left
+    }
+
+    /// Whether it is of a start barrier at which nobody waits, because the workload is suspended.
+    fn is_of_suspended(&self) -> bool {
+        self.reason == Reason::BarrierWaiting && self.message.ends_with(SUSPENDED)
     }
 
     /// How long to hold it back: a gang that starts at once is not worth saying that it waited, nor a
@@ -232,7 +237,9 @@ impl Condition {
             |text: &str| -> String { text.chars().filter(|c| !c.is_ascii_digit()).collect() };
         let same = (self.reason, &self.cause) == (last.reason, &last.cause);
         let at_barrier = match self.reason {
-            Reason::BarrierWaiting => last.message != WAITS,
+            Reason::BarrierWaiting => {
+                last.message != WAITS && ![self, last].iter().any(|c| c.is_of_suspended())
+            }
             reason => reason == Reason::BarrierTimedOut,
         };
         let waits = (self.waits() || at_barrier) && same;

@@ -419,3 +419,24 @@ fn the_first_words_of_a_new_start_wait_for_the_same_moment() {
         ConditionUpdate::Later(_)
     ));
 }
+
+/// The condition is of one start after the other, and a suspension is between them.
+#[test]
+fn a_suspended_workload_waits_for_nobody_and_is_told_at_once_in_both_directions() {
+    use crate::controller::barriers::status::SUSPENDED;
+    let conditions = Conditions::default();
+    let step = |shown: Option<&Value>, status: &BarrierStatus| {
+        conditions.barrier(&workload(shown), status, None).0
+    };
+    let missing = "2 of 3 members have started; w1 is not placed yet";
+    let waits = written(step(None, &barrier(missing, 10)));
+    let suspended = BarrierStatus {
+        waited: None,
+        begun: false,
+        ..barrier(SUSPENDED, 0)
+    };
+    let told = written(step(Some(&waits), &suspended));
+    insta::assert_snapshot!(told["message"].as_str().unwrap(), @"main containers wait until all members have started: the workload is suspended");
+    let resumed = written(step(Some(&told), &barrier(missing, 10)));
+    assert_eq!(resumed["message"], waits["message"]);
+}
