@@ -405,6 +405,7 @@ mod tests {
             assert_eq!(answer.record.outcome, Outcome::Patched, "{kind}");
         }
     }
+
     /// Beside a mesh's container, and pinned by its digest where the manifest pins it.
     #[test]
     fn pods_wait_in_the_image_of_this_replica() {

@@ -183,7 +183,10 @@ impl Condition {
 
     /// Whether it is of a start barrier at which nobody waits, because the workload is suspended.
     fn is_of_suspended(&self) -> bool {
-        self.reason == Reason::BarrierWaiting && self.message.ends_with(SUSPENDED)
+        let said = self.message.strip_prefix(WAITS);
+        // The whole text: what is said of a pod may end in any words.
+        let said = said.and_then(|said| said.strip_prefix(": "));
+        self.reason == Reason::BarrierWaiting && said == Some(SUSPENDED)
     }
 
     /// How long to hold it back: a gang that starts at once is not worth saying that it waited, nor a

@@ -439,4 +439,10 @@ fn a_suspended_workload_waits_for_nobody_and_is_told_at_once_in_both_directions(
     insta::assert_snapshot!(told["message"].as_str().unwrap(), @"main containers wait until all members have started: the workload is suspended");
     let resumed = written(step(Some(&told), &barrier(missing, 10)));
     assert_eq!(resumed["message"], waits["message"]);
+    // Words of others are held back like any.
+    let forged = barrier(&format!("{missing}: {SUSPENDED}"), 10);
+    assert!(matches!(
+        step(Some(&resumed), &forged),
+        ConditionUpdate::Later(_)
+    ));
 }
